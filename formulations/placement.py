@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 import numpy as np
+from msgspec import UNSET
+from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from apportion.formulations.of_options import OptionMenus
 from apportion.formulations.protocol import Plan
+from apportion.instances.fields import remade
 from apportion.instances.placement import PlacementInstance
+from apportion.instances.placement.bundles import takes_bundles
 from apportion.instances.placement.choosers import MOST_SHAPES, program
-from apportion.instances.placement.goals import is_much, names_of
-from apportion.instances.placement.kind import maximizes
+from apportion.instances.placement.goals import JobsStoppedGoal, is_much, names_of
+from apportion.instances.placement.kind import as_fixed, limit_tenants, maximizes
 from apportion.instances.placement.program import MOST_CELLS, Form, PodsAt, Program
+from apportion.instances.placement.schema import PlacementJob, PlacementOption
+from apportion.instances.placement.site import site_of
+from apportion.instances.tenants.ledger import is_tenanted
+from apportion.instances.tenants.tree import distinct
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Sense
+from apportion.models.packing import FormulatedPacking
 
 __all__ = ["PlacementByShape", "PlacementMenus"]
 
 
 class PlacementMenus(OptionMenus):
     """The menus of the jobs under what all nodes have together: in these words placements are explained.
+
+    With tenants their shares are asked of these menus, further held to how many pods of every size fit on
+    the nodes one by one; see `apportion.formulations.protocol.PlacedFormulation`.
 
     Attributes
     ----------
@@ -33,6 +48,136 @@ class PlacementMenus(OptionMenus):
     """
 
     relaxes = True
+
+    def __init__(self, instance: PlacementInstance) -> None:
+        super().__init__(instance)
+        self._site: PlacementInstance = copy(as_fixed(instance))
+        if not is_tenanted(instance):
+            return
+        # where pods lie is asked of what keeps the limits of tenants, whatever it is worth
+        for field, given in (("tenants", UNSET), ("fairness", UNSET), ("goals", (JobsStoppedGoal(),))):
+            force_setattr(self._site, field, given)
+        sizes = _pods_by_size(instance)
+        taken = set(self.model.capacity_names)
+        uses = [self._counts(row, sizes) for row in range(self.model.num_options)]
+        listed = [", ".join(f"{need} {name}" for name, need in size) for size in sizes]
+        names = [distinct(f"pods of {needs}", taken) for needs in listed]
+        self.model = _under(self.model, np.array(uses, dtype=np.int64), list(sizes.values()), names)
+
+    def _counts(self, row: int, sizes: Mapping[_Size, int]) -> list[int]:
+        """Return how many pods of every size, or larger, an option has."""
+        pods = () if (option := self._option(row)) is None else option.pods
+        return [
+            sum(one.fewest for one in pods if all(one.takes(of) >= need for of, need in size))
+            for size in sizes
+        ]
+
+    def _option(self, row: int) -> PlacementOption | None:
+        """Return the option of a row; ``None`` for waiting, and for no row."""
+        if row < 0:
+            return None
+        job = self._site.jobs[int(np.searchsorted(self.model.offsets, row, side="right")) - 1]
+        return next((one for one in job.options if one.id == self.option_name(row)), None)
+
+    def packings(self, choice: NDArray[np.int64]) -> dict[str, FormulatedPacking]:
+        """Return the question where the pods of a choice lie."""
+        jobs = tuple(job for job, row in enumerate(choice.tolist()) if self._option(row) is not None)
+        number, alone = site_of(self._site).number, not self._site.rules
+
+        def nodes(plan: Any) -> list[list[int]]:
+            on = [plan["placement"][self._site.jobs[job].id]["on"] for job in jobs]
+            pods = [cast(PlacementOption, self._option(int(choice[job]))).pods for job in jobs]
+            return [
+                [
+                    number[node]
+                    for one in own
+                    for node, count in there.get(one.name, {}).items()
+                    for _ in range(count)
+                ]
+                for own, there in zip(pods, on, strict=True)
+            ]
+
+        return {_NODES: FormulatedPacking(jobs, lambda some: self._placing(choice, some), nodes, alone)}
+
+    def _placing(self, choice: NDArray[np.int64], jobs: Sequence[int]) -> PlacementByShape:
+        """Return the ways to place the pods of these jobs as a choice has them, of others that have none."""
+        from apportion.formulations.placement_bundles import PlacementByBundle
+
+        inside, options = set(jobs), [self._option(row) for row in choice.tolist()]
+        alone, placed = not self._site.rules, list[PlacementJob]()
+        for at, (job, option, row) in enumerate(zip(self._site.jobs, options, choice.tolist(), strict=True)):
+            if option is not None:
+                placed += [remade(job, pinned=option.id)] if at in inside else []
+            else:  # where rules speak of a job of which nothing is known, it may have anything
+                placed.append(job if row < 0 and not alone else _waiting(job, absent=row < 0))
+        asked = remade(self._site, jobs=tuple(placed))
+        return PlacementByBundle(asked) if takes_bundles(asked) else PlacementByShape(asked)
+
+    def plan_on(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> Plan:
+        """Return the plan of a choice whose pods were placed."""
+        site, found = site_of(self._site), {}
+        for job, nodes in zip(self.packings(choice)[_NODES].jobs, placed[_NODES], strict=True):
+            option, left = cast(PlacementOption, self._option(int(choice[job]))), iter(nodes)
+            on = {}
+            for one in option.pods:
+                there = Counter(islice(left, one.fewest))
+                on[one.name] = {site.nodes[node]: count for node, count in there.items()}
+            found[self._site.jobs[job].id] = {"option": option.id, "on": on}
+        return {"placement": found}
+
+    def bounded(self, gpu_type: str, weights: tuple[int, ...]) -> PlacementMenus:
+        """Return the same: no weights are found for placements."""
+        raise NotImplementedError(gpu_type, weights)
+
+    def excluding(self, gpu_type: str, choice: NDArray[np.int64]) -> PlacementMenus:
+        """Return the same without the options of a choice together."""
+        del gpu_type
+        found, rows = copy(self), choice[choice >= 0]
+        use = np.zeros((self.model.num_options, 1), dtype=np.int64)
+        use[rows] = 1
+        found.model = _under(self.model, use, [rows.size - 1], ["excluded"])
+        return found
+
+    def provable(self) -> PlacementMenus:
+        """Return the menus themselves: no certificate is of them."""
+        return self
+
+
+_NODES = "nodes"
+_MOST_SIZES = 32
+"""Sizes of pods that are counted."""
+_Size = tuple[tuple[str, int], ...]
+
+
+def _waiting(job: PlacementJob, *, absent: bool) -> PlacementJob:
+    """Return a job that waits, or that nobody knows anything of."""
+    found = remade(job, required=False, pinned=None, forbidden=tuple(one.id for one in job.options))
+    return remade(found, current=None, fixed=False) if absent else found
+
+
+def _under(
+    model: MultipleChoiceKnapsack, uses: NDArray[np.int64], rooms: Sequence[int], names: Sequence[str]
+) -> MultipleChoiceKnapsack:
+    """Return menus held to further capacities as well; uses are int64 [options, capacities]."""
+    if not names:
+        return model
+    return model.under(
+        np.column_stack([model.uses, uses.reshape(-1, len(names))]),
+        np.concatenate((model.capacities, np.array(rooms, dtype=np.int64))),
+        (*model.capacity_names, *names),
+    )
+
+
+def _pods_by_size(instance: PlacementInstance) -> dict[_Size, int]:
+    """Return by what pods need how many of them, or of larger ones, fit on the nodes."""
+    site = site_of(instance)
+    free = {name: site.free(name) for name in site.limited}
+    found = dict[_Size, int]()
+    for pods in (pods for job in instance.jobs for option in job.options for pods in option.pods):
+        size = tuple((name, pods.takes(name)) for name in site.limited if pods.takes(name))
+        if size and size not in found and len(found) < _MOST_SIZES:
+            found[size] = int(np.minimum.reduce([free[name] // need for name, need in size]).sum())
+    return found
 
 
 class PlacementByShape:
@@ -47,7 +192,9 @@ class PlacementByShape:
     """
 
     def __init__(self, instance: PlacementInstance, most_shapes: int = MOST_SHAPES) -> None:
-        self.compiled(instance, *program(instance, most_shapes))
+        made, forms = program(as_fixed(instance), most_shapes)
+        limit_tenants(made, instance)
+        self.compiled(instance, made, forms)
 
     def compiled(self, instance: PlacementInstance, made: Program, forms: Sequence[Form]) -> None:
         """Make the model of choosers and goals."""

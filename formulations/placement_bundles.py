@@ -22,6 +22,7 @@ from apportion.instances.placement.bundles import (
     sharing_rows,
     weights_row,
 )
+from apportion.instances.placement.kind import as_fixed, limit_tenants
 from apportion.instances.placement.placed import Placed
 from apportion.instances.placement.program import MOST_CELLS, Row
 from apportion.instances.placement.rules import MaxMovesRule
@@ -56,7 +57,10 @@ class PlacementByBundle(PlacementByShape):
     relaxes = True
 
     def __init__(self, instance: PlacementInstance) -> None:
-        made, forms = bundled_program(instance)
+        made, forms = bundled_program(as_fixed(instance))
+        before = len(made.rows)
+        limit_tenants(made, instance)
+        self._limits = [row.name for row in made.rows[before:]]
         self.compiled(made.instance, made, forms)
         self.plain, self._all = self.model, instance
         self._known: dict[tuple[int, tuple[Any, ...]], _Nodes] = {}
@@ -127,8 +131,8 @@ class PlacementByBundle(PlacementByShape):
 
     @cached_property
     def _sharing(self) -> list[int]:
-        """The rows that count the pods that share a place."""
-        names = {one.name for one in sharing_rows(self.program)}
+        """The rows that count the pods that share a place, and the limits of tenants."""
+        names = {one.name for one in sharing_rows(self.program)} | {*self._limits}
         return [at for at, name in enumerate(self.plain.capacity_names) if name in names]
 
     def weighted(
@@ -176,7 +180,7 @@ class PlacementByBundle(PlacementByShape):
         def kept(rows: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> bool:
             return self._of_few_moves(self._chosen(rows, nodes)) is not None
 
-        return kept if self.instance.rules else None
+        return kept if self.instance.rules or self._limits else None
 
     def _chosen(self, rows: NDArray[np.int64], nodes: Sequence[Sequence[int]]) -> NDArray[np.int64] | None:
         """Return a choice of options, -1 for none, its nodes remembered; ``None`` if it breaks a row."""

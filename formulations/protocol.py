@@ -13,7 +13,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered, LoweredAssignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
-from apportion.models.packing import MachinePacking, NodePacking
+from apportion.models.packing import FormulatedPacking, MachinePacking, NodePacking
 from apportion.models.pods import PodMenus, PodPacking
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "Plan",
 ]
 
-Packing = NodePacking | MachinePacking | PodPacking
+Packing = NodePacking | MachinePacking | PodPacking | FormulatedPacking
 """What is asked of the nodes of one type or of one bundle, or of the machines of one pool."""
 
 Plan = dict[str, Any]

@@ -127,7 +127,7 @@ class TenantedMenus:
     @property
     def capacities(self) -> tuple[str, ...]:
         """The names of the instance's own capacities, those that tenants share."""
-        return tuple(name for name in self._inner.model.capacity_names if name not in self.ledger.unshared)
+        return tuple(name for name in self._inner.model.capacity_names if name in self.ledger.capacities)
 
     @property
     def relaxes(self) -> bool:

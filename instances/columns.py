@@ -105,8 +105,9 @@ class Columns:
 
 def columns_of(kind: ProblemType, instance: Any) -> Columns:
     """Return the columns of an instance, those of its kind where it gives any."""
-    if kind.option_set is not None and kind.option_set.columns is not None and not is_tenanted(instance):
-        found: Columns = kind.option_set.columns(instance)
+    options = kind.option_set
+    if options is not None and options.columns is not None and (options.relaxes or not is_tenanted(instance)):
+        found: Columns = options.columns(instance)
         return found
     return listed(kind, instance)
 

@@ -53,8 +53,9 @@ def _with_tenants(kind: ProblemType) -> ProblemType:
         return less_stops(kind, instance, plan, total) if is_tenanted(instance) else total
 
     def exact_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
-        adds_up = kind.option_set is not None and kind.option_set.sums(instance)
-        if kind.exact_bound is not options_bound and not (adds_up and is_tenanted(instance)):
+        options = kind.option_set
+        listed = options is not None and options.sums(instance) and not options.relaxes
+        if kind.exact_bound is not options_bound and not (listed and is_tenanted(instance)):
             return kind.exact_bound(instance, multipliers)
         from apportion.instances.price_bound import price_bound
 

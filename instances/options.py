@@ -163,6 +163,10 @@ class OptionSet:
         ``now(job)``: what a job has now, where it may not have that any longer, so that no option says it.
     stopped
         ``stopped(job)``: whether a job that runs now is held to nothing, so that no option says that it runs.
+    relaxes
+        Whether options that fit together need not be a plan, as what they hold lies on places: `columns`
+        and the bound of the kind then know the limits of tenants themselves, who is stopped is among the
+        goals, and nobody says from the options alone which shares are due.
     sums
         ``sums(instance)``: whether the objective is the sum of what options add to it.
     goals
@@ -197,6 +201,7 @@ class OptionSet:
     limits: Callable[[Any], Mapping[str, int]] = lambda _: {}
     now: Callable[[Any], str | None] = lambda _: None
     stopped: Callable[[Any], bool] = lambda _: False
+    relaxes: bool = False
     sums: Callable[[Any], bool] = lambda _: True
     goals: Callable[[Any], Mapping[str, bool]] = lambda _: {}
     reached: Callable[[Any, Any], Mapping[str, int]] | None = None

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from apportion.core.errors import Problem, did_you_mean
 from apportion.instances.fields import LARGEST_COUNT, check_distinct, check_number
-from apportion.instances.placement.goals import Goals, ValueGoal, parts_of
+from apportion.instances.placement.goals import Goals, ValueGoal, is_much, parts_of
 from apportion.instances.placement.schema import (
     WAITS,
     PlacementInstance,
@@ -18,6 +18,8 @@ from apportion.instances.placement.schema import (
     PlacementPods,
 )
 from apportion.instances.placement.site import PODS, Site, site_of
+from apportion.instances.tenants.ledger import is_tenanted
+from apportion.instances.tenants.rules import check_tenants
 
 __all__ = ["groups_of", "noted", "selected_pods"]
 
@@ -73,6 +75,11 @@ def noted(instance: PlacementInstance, problems: list[Problem]) -> None:
     for at, rule in enumerate(instance.rules):
         _noted_rule(f"$.rules[{at}]", rule, instance, site, problems)
     _noted_goals(instance.wanted, instance, site, problems)
+    if is_tenanted(instance):
+        for at, job in enumerate(instance.jobs):
+            _noted_elastic(f"$.jobs[{at}]", job, problems)
+        free = {name: int(site.free(name).sum()) for name in site.resources}
+        check_tenants(instance, free, problems, rates=is_much(instance.wanted[0]))
 
 
 def _noted_job(path: str, job: PlacementJob, site: Site, problems: list[Problem]) -> None:
@@ -105,6 +112,15 @@ def _noted_job(path: str, job: PlacementJob, site: Site, problems: list[Problem]
         total = sum(sum(on.values()) for on in job.current.on.values())
         if total > LARGEST_COUNT:
             problems.append(Problem(f"{path}.current.on", f"must be at most {LARGEST_COUNT} pods"))
+
+
+def _noted_elastic(path: str, job: PlacementJob, problems: list[Problem]) -> None:
+    """Note pods of which some may have no node: what a tenant uses is what its jobs' options say."""
+    for at, option in enumerate(job.options):
+        for number, pods in enumerate(option.pods):
+            if pods.fewest != pods.count:
+                said = "does not go together with tenants: give the job an option for every count"
+                problems.append(Problem(f"{path}.options[{at}].pods[{number}].least", said))
 
 
 def _noted_option(path: str, option: PlacementOption, site: Site, problems: list[Problem]) -> None:

@@ -7,8 +7,9 @@ from contextlib import suppress
 from copy import copy
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, quoted_names
@@ -16,16 +17,29 @@ from apportion.core.outcome import Report
 from apportion.instances.fields import remade
 from apportion.instances.kind import Edits, ProblemType, WayIn, Wording
 from apportion.instances.options import Option, OptionSet
-from apportion.instances.placement.goals import JobsStoppedGoal, PodsMovedGoal, is_much, name_of, names_of
+from apportion.instances.placement.goals import (
+    JobsStoppedGoal,
+    PodsMovedGoal,
+    ValueGoal,
+    is_much,
+    name_of,
+    names_of,
+)
 from apportion.instances.placement.rules import MaxMovesRule, MaxStopsRule
 from apportion.instances.placement.schema import (
+    PODS,
     WAITS,
     PlacementInstance,
     PlacementJob,
     PlacementRunning,
 )
+from apportion.instances.tenants.ledger import TenantLedger, is_tenanted, keeps_what_it_has
+from apportion.instances.tenants.tree import tree_of
 
-__all__ = ["PLACEMENT", "maximizes"]
+if TYPE_CHECKING:
+    from apportion.instances.placement.program import Program
+
+__all__ = ["PLACEMENT", "as_fixed", "limit_tenants", "maximizes"]
 
 _MOST_PAIRS = 20_000
 """Pairs of a job that is placed and a node up to which it is asked who would make room for another one."""
@@ -36,10 +50,30 @@ def maximizes(instance: PlacementInstance) -> bool:
     return is_much(instance.wanted[0])
 
 
+def as_fixed(instance: PlacementInstance) -> PlacementInstance:
+    """Return the instance in which running jobs of tenants that may not be stopped or moved are fixed."""
+    if not is_tenanted(instance):
+        return instance
+    tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
+    kept = {job.id for job in instance.jobs if _is_kept(instance, job) and keeps_what_it_has(job, tree)}
+    if not kept:
+        return instance
+    found = copy(instance)
+    jobs = tuple(replace(job, fixed=True) if job.id in kept else job for job in instance.jobs)
+    force_setattr(found, "jobs", jobs)
+    return found
+
+
+def _is_kept(instance: PlacementInstance, job: PlacementJob) -> bool:
+    """Return whether a job runs with an option that it may keep."""
+    return not job.fixed and any(one.current and not one.idle for one in _options(instance, job))
+
+
 def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]:
     """Yield what a job may get, whatever lies where: its menu, and nothing."""
     counts = maximizes(instance)
     now = None if job.current is None else job.current.option
+    counts_pods = is_tenanted(instance) and any(PODS in group.capacity for group in instance.nodes)
     for option in job.options:
         held = job.pinned if not job.fixed else now
         if option.id in job.forbidden or held not in (None, option.id):
@@ -50,6 +84,8 @@ def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]
         for pods in option.pods:
             for resource, need in pods.needs.items():
                 uses[resource] = uses.get(resource, 0) + pods.fewest * need
+        if counts_pods:
+            uses[PODS] = sum(pods.fewest for pods in option.pods)
         yield Option(option.id, uses, value, max(value, 0.0), option.id == now)
     if not job.required and job.pinned is None and not (job.fixed and now is not None):
         yield Option(WAITS, {}, 0.0, 0.0, idle=True)
@@ -63,6 +99,12 @@ def _free(instance: PlacementInstance) -> dict[str, int]:
     return {name: int(site.free(name).sum()) for name in site.resources}
 
 
+def _sums(instance: PlacementInstance) -> bool:
+    """Return whether the first goal is what options add up to, wherever their pods lie."""
+    pods = (pods for job in instance.jobs for option in job.options for pods in option.pods)
+    return isinstance(instance.wanted[0], ValueGoal) and not any(one.value_at for one in pods)
+
+
 def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
     got = ((job.id, plan["placement"].get(job.id)) for job in instance.jobs)
     return {job: WAITS if one is None else one["option"] for job, one in got}
@@ -71,7 +113,7 @@ def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str,
 def _check(instance: PlacementInstance, plan: Any) -> Report:
     from apportion.instances.placement.check import check
 
-    return check(instance, plan)
+    return check(as_fixed(instance), plan)
 
 
 def _exact_objective(instance: PlacementInstance, plan: Mapping[str, Any]) -> Fraction:
@@ -112,11 +154,12 @@ def _columns(
     from apportion.instances.placement.choosers import MOST_SHAPES, program
     from apportion.instances.placement.program import MOST_CELLS
 
-    most_cells = None  # proofs read an array
+    most_cells, fixed = None, as_fixed(instance)  # proofs read an array
     if bundled_by is not None:
-        (made, forms), most_cells = bundled_program(instance), MOST_CELLS
+        (made, forms), most_cells = bundled_program(fixed), MOST_CELLS
     else:
-        made, forms = program(instance, MOST_SHAPES if most_shapes is None else most_shapes)
+        made, forms = program(fixed, MOST_SHAPES if most_shapes is None else most_shapes)
+    limit_tenants(made, instance)
     asked = made.question(forms[:1])
     asked = asked.beside([weights_row(made, *one) for one in (bundled_by or {}).items()])
     values = asked.objective()
@@ -217,6 +260,35 @@ def _some(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 6} more" if len(names) > 6 else shown
 
 
+def limit_tenants(made: Program, instance: PlacementInstance) -> None:
+    """Add the limits of tenants and the floors under shares to the rows of an instance's program."""
+    from apportion.instances.placement.program import Form
+
+    if not is_tenanted(instance):
+        return
+    ledger = TenantLedger(instance, OPTION_SET, _free(instance), 1 if maximizes(instance) else -1)
+    limits = {name: room for name, room in ledger.limits.items() if name not in ledger.capacities}
+    columns, factors = {name: list[int]() for name in limits}, {name: list[int]() for name in limits}
+    constant = dict.fromkeys(limits, 0)
+    for job, options in ledger.options.items():
+        barred = {*(name for owner, name in made.chosen if owner == job), WAITS}
+        for at, option in enumerate(options):
+            barred.discard(str(option.name))
+            here = made.waiting.get(job, []) if option.idle else made.chosen.get((job, str(option.name)), [])
+            for name, use in ledger.uses(job, at).items():
+                if name not in limits:
+                    continue
+                columns[name] += here
+                factors[name] += [use] * len(here)
+                constant[name] += 0 if job in made.waiting else use  # one that stays and has no columns
+        for name in barred:
+            here = made.waiting.get(job, []) if name == WAITS else made.chosen[job, name]
+            if here:
+                made.row(f"{job} has what is due to it", Form.of(here), 0)
+    for name, room in limits.items():
+        made.row(name, Form.of(columns[name], factors[name], constant[name]), room)
+
+
 OPTION_SET = OptionSet(
     _options,
     _taken,
@@ -225,6 +297,8 @@ OPTION_SET = OptionSet(
     goals=_later_goals,
     reached=_reached,
     running=_running,
+    relaxes=True,
+    sums=_sums,
     columns=_columns,
 )
 

@@ -20,6 +20,8 @@ from apportion.instances.fields import (
 )
 from apportion.instances.placement.goals import Goals, JobsStoppedGoal, PodsMovedGoal, ValueGoal
 from apportion.instances.placement.rules import Rule
+from apportion.instances.tenants.rules import settle_tenants
+from apportion.instances.tenants.schema import Fairness, OwnedJob, Tenant, Tenanted
 
 __all__ = [
     "PODS",
@@ -159,7 +161,7 @@ class PlacementRunning(Struct, frozen=True, forbid_unknown_fields=True):
     on: dict[Name, dict[Name, Count]]
 
 
-class PlacementJob(Struct, frozen=True, forbid_unknown_fields=True):
+class PlacementJob(OwnedJob, frozen=True, forbid_unknown_fields=True):
     """A job and its menu.
 
     Attributes
@@ -180,11 +182,14 @@ class PlacementJob(Struct, frozen=True, forbid_unknown_fields=True):
         Whether nothing of it may change.
     pinned, forbidden
         The option it must get; options it must not get.
+    tenant, preemptible, running_s, submitted_s, priority, finish, best_rate
+        What belongs to its tenant; see `apportion.instances.tenants.schema.TenantedJob`. A job that may not
+        be stopped or moved is `fixed` while it runs.
     """
 
     id: Name
     options: tuple[PlacementOption, ...]
-    labels: dict[Name, str] = {}
+    labels: dict[Name, str] = msgspec.field(default_factory=dict)
     required: bool = False
     current: PlacementRunning | None = None
     stop_cost: Use = 1
@@ -198,7 +203,7 @@ class PlacementJob(Struct, frozen=True, forbid_unknown_fields=True):
         return max((sum(pods.count for pods in option.pods) for option in self.options), default=0)
 
 
-class PlacementInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="placement"):
+class PlacementInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="placement"):
     """Jobs whose pods lie on the nodes of a cluster; every semantic rule is checked on construction.
 
     Attributes
@@ -218,6 +223,9 @@ class PlacementInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fie
         fewest pods moved by default.
     name
         A name for reports.
+    tenants, fairness
+        Whose jobs they are and what is shared out fairly; see `apportion.instances.tenants.schema.Tenanted`.
+        What is shared is what all nodes together have free of every resource.
 
     Raises
     ------
@@ -251,6 +259,7 @@ class PlacementInstance(Struct, frozen=True, forbid_unknown_fields=True, tag_fie
             raise InvalidInstance(problems)
         for job in self.jobs:
             settle_job(job)
+        settle_tenants(self)
 
     @property
     def wanted(self) -> Goals:
@@ -275,6 +284,8 @@ _FIELDS = (
     ("jobs", tuple[PlacementJob, ...]),
     ("rules", tuple[Rule, ...]),
     ("goals", Goals | UnsetType),
+    ("tenants", tuple[Tenant, ...] | UnsetType),
+    ("fairness", Fairness | UnsetType),
 )
 
 

@@ -76,7 +76,7 @@ def _capacities(kind: ProblemType, instance: Any) -> dict[str, int]:
 
 def _beyond(kind: ProblemType, instance: Any, capacities: Mapping[str, int]) -> dict[str, int]:
     """Return what is kept of the capacities of which more is kept than there is."""
-    if kind.option_set is None or not is_tenanted(instance):
+    if kind.option_set is None or kind.option_set.relaxes or not is_tenanted(instance):
         return {}
     kept: dict[str, int] = {}
     for _, capacity, use in kept_uses(instance, kind.option_set):

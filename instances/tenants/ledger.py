@@ -18,7 +18,7 @@ from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances.fields import check_count
 from apportion.instances.options import Option, OptionSet
 from apportion.instances.tenants.rows import Row, named_apart, non_preemptible_rows, rows_of
-from apportion.instances.tenants.schema import Fairness, Tenant, Tenanted, TenantedJob
+from apportion.instances.tenants.schema import Fairness, OwnedJob, Tenant, Tenanted, TenantedJob
 from apportion.instances.tenants.tree import (
     RELATIVE,
     Tree,
@@ -81,7 +81,11 @@ def check_floors(instance: Any, problems: list[Problem]) -> None:
     if isinstance(instance.tenants, tuple | list):
         known |= {tenant.id for tenant in instance.tenants if isinstance(tenant, Tenant)}
     prefix = job_prefix(known)
-    known |= {prefix + job.id for job in instance.jobs if isinstance(job, TenantedJob) and hasattr(job, "id")}
+    known |= {
+        prefix + job.id
+        for job in instance.jobs
+        if isinstance(job, TenantedJob | OwnedJob) and hasattr(job, "id")
+    }
     for name, share in floors.items():
         if name not in known:
             meant = did_you_mean(name, known)
@@ -91,7 +95,7 @@ def check_floors(instance: Any, problems: list[Problem]) -> None:
 
 def _stop_cost(job: Any, options: list[Option], stopped: Callable[[Any], bool]) -> float:
     """Return what it costs to give a job nothing: its stop cost where it runs now, else 0."""
-    if job.stop_cost is UNSET or not job.stop_cost:
+    if not isinstance(job, TenantedJob) or job.stop_cost is UNSET or not job.stop_cost:
         return 0.0
     runs = any(option.current and not option.idle for option in options) or stopped(job)
     return job.stop_cost if runs else 0.0

@@ -26,6 +26,7 @@ from apportion.instances.tenants.schema import (
     SHARES,
     Fairness,
     FinishTime,
+    OwnedJob,
     Quota,
     Tenant,
     TenantedJob,
@@ -34,7 +35,7 @@ from apportion.instances.tenants.tree import Tree, tree_of
 
 __all__ = ["check_tenants", "settle_tenants"]
 
-_Listed = Sequence[tuple[int, TenantedJob]]
+_Listed = Sequence[tuple[int, TenantedJob | OwnedJob]]
 """Jobs with their places in the instance."""
 
 
@@ -64,7 +65,8 @@ def check_tenants(
     jobs = [
         (index, job)
         for index, job in enumerate(instance.jobs)
-        if isinstance(job, TenantedJob) and (touched is None or getattr(job, "id", None) in touched)
+        if isinstance(job, TenantedJob | OwnedJob)
+        and (touched is None or getattr(job, "id", None) in touched)
     ]
     if instance.tenants is UNSET:
         if instance.fairness is not UNSET and getattr(instance.fairness, "over", None) != "jobs":
@@ -88,7 +90,8 @@ def settle_tenants(instance: Any) -> None:
     if instance.fairness is not UNSET:
         settle_numbers(instance.fairness, ("keep",))
     for job in instance.jobs:
-        for field in ("running_s", "stop_cost", "submitted_s", "best_rate"):
+        stops = ("stop_cost",) if isinstance(job, TenantedJob) else ()
+        for field in ("running_s", *stops, "submitted_s", "best_rate"):
             if getattr(job, field) is not UNSET:
                 settle_numbers(job, (field,))
         if job.finish is not UNSET:
@@ -200,12 +203,12 @@ def _check_members(jobs: _Listed, tree: Tree, problems: list[Problem]) -> None:
             problems.append(Problem(where, message))
 
 
-def _check_job_fields(path: str, job: TenantedJob, problems: list[Problem]) -> None:
+def _check_job_fields(path: str, job: TenantedJob | OwnedJob, problems: list[Problem]) -> None:
     if job.preemptible is not UNSET and not isinstance(job.preemptible, bool):
         problems.append(Problem(f"{path}.preemptible", "must be true or false"))
     if job.running_s is not UNSET:
         check_amount(f"{path}.running_s", job.running_s, problems)
-    if job.stop_cost is not UNSET:
+    if isinstance(job, TenantedJob) and job.stop_cost is not UNSET:
         check_amount(f"{path}.stop_cost", job.stop_cost, problems)
     if job.best_rate is not UNSET:
         check_amount(f"{path}.best_rate", job.best_rate, problems)

@@ -21,6 +21,7 @@ __all__ = [
     "SHARES",
     "Fairness",
     "FinishTime",
+    "OwnedJob",
     "Quota",
     "Tenant",
     "Tenanted",
@@ -172,6 +173,24 @@ class TenantedJob(Struct, frozen=True, kw_only=True):
     preemptible: bool | UnsetType = UNSET
     running_s: Amount | UnsetType = UNSET
     stop_cost: Amount | UnsetType = UNSET
+    submitted_s: Number | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    finish: FinishTime | UnsetType = UNSET
+    best_rate: Amount | UnsetType = UNSET
+
+
+class OwnedJob(Struct, frozen=True, kw_only=True):
+    """The fields of a job that belong to its tenant, of a kind that says by itself what stopping costs.
+
+    Attributes
+    ----------
+    tenant, preemptible, running_s, submitted_s, priority, finish, best_rate
+        As of a `TenantedJob`.
+    """
+
+    tenant: Name | UnsetType = UNSET
+    preemptible: bool | UnsetType = UNSET
+    running_s: Amount | UnsetType = UNSET
     submitted_s: Number | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
     finish: FinishTime | UnsetType = UNSET

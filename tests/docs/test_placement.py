@@ -23,7 +23,7 @@ def test_the_commands_print_what_the_page_says(
     (tmp_path / "examples").symlink_to(root / "examples")
     blocks = re.findall(r"```console\n(.*?)```", page(root), re.DOTALL)
     commands = [one for block in blocks for one in re.findall(r"\$ apportion ([^\n]*)\n([^$]*)", block)]
-    assert [line.split()[0] for line, _ in commands] == ["solve", "convert", "solve"]
+    assert [line.split()[0] for line, _ in commands] == ["solve", "solve", "convert", "solve"]
     for line, printed in commands:
         told = call(main, *shlex.split(line))
         assert (told.err + told.out).startswith(printed), line

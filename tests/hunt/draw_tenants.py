@@ -5,17 +5,26 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, draw_matching, numbers
+from tests.hunt import draw_freezing, draw_gap_filling, draw_knapsack, draw_matching, draw_placement, numbers
 from tests.hunt.tenanted import TENANTED
 
-__all__ = ["instance"]
+__all__ = ["instance", "placement_of_tenants"]
 
 _MOST_CHOICES = 400
 
 
 def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
     """Draw an instance; guarantees beyond the capacity are among them, and are refused when read."""
-    told = rng.choice(_KINDS)(rng, wants)
+    return _owned(rng, rng.choice(_KINDS)(rng, wants))
+
+
+def placement_of_tenants(rng: Random) -> dict[str, Any]:
+    """Draw a placement whose jobs belong to tenants."""
+    return _owned(rng, _placement(rng, None))
+
+
+def _owned(rng: Random, told: dict[str, Any]) -> dict[str, Any]:
+    """Return an instance whose jobs belong to tenants."""
     kind = TENANTED[told["kind"]]
     told["jobs"] = _few(told)
     told["tenants"] = _tree(rng, kind.capacities(told))
@@ -27,7 +36,7 @@ def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
         runs = told["kind"] != "matching"
         if runs and rng.random() < 0.2:
             job["preemptible"] = rng.random() < 0.5
-        if runs and rng.random() < 0.3:
+        if runs and told["kind"] != "placement" and rng.random() < 0.3:
             job["stop_cost"] = rng.choice((0.0, 0.5, 1e-30, 1e18, numbers.amounts(rng)()))
         if rng.random() < 0.1:
             job["priority"] = rng.choice((-(10**9), 0, 1, 10**9))
@@ -125,7 +134,21 @@ def _matching(rng: Random, wants: str | None) -> dict[str, Any]:
     return told
 
 
-_KINDS = (_knapsack, _knapsack, draw_gap_filling.instance, _freezing, _matching)
+def _placement(rng: Random, _: str | None) -> dict[str, Any]:
+    """Return a placement without pods of which some may have no node."""
+    while True:
+        told = draw_placement.instance(rng)
+        pods = [one for job in told["jobs"] for option in job["options"] for one in option["pods"]]
+        if not any("least" in one for one in pods):
+            break
+    if rng.random() < 0.8:
+        told["goals"] = [{"goal": "value"}, *(goal for goal in told["goals"] if goal != {"goal": "value"})]
+    if rng.random() < 0.5:
+        told["rules"] = []
+    return told
+
+
+_KINDS = (_knapsack, _knapsack, draw_gap_filling.instance, _freezing, _matching, _placement)
 
 
 def _few(told: dict[str, Any]) -> list[dict[str, Any]]:

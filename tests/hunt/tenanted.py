@@ -7,7 +7,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tests.hunt import truth_freezing, truth_gap_filling, truth_knapsack, truth_matching
+from tests.hunt import truth_freezing, truth_gap_filling, truth_knapsack, truth_matching, truth_placement
 
 __all__ = ["TENANTED", "Choice", "Offer", "Tenanted", "Told"]
 
@@ -151,6 +151,73 @@ def _ends(told: Told, choice: Choice) -> Fraction:
     return Fraction(0) if last is None else last
 
 
+def _free(told: Told) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for node in told["nodes"]:
+        for name, amount in node["capacity"].items():
+            left = max(0, amount - node.get("used", {}).get(name, 0)) if node.get("ready", True) else 0
+            found[name] = found.get(name, 0) + left
+    return found
+
+
+def _pods(told: Told, job: Told) -> list[Offer]:
+    offers, now = [], (job.get("current") or {}).get("option")
+    held = now if job.get("fixed") else job.get("pinned")
+    for option in job["options"]:
+        if option["id"] in job.get("forbidden", ()) or held not in (None, option["id"]):
+            continue
+        uses, value = {"pods": 0}, Fraction(option.get("value", 0.0))
+        for pods in option["pods"]:
+            count = pods.get("count", 1)
+            value += count * Fraction(pods.get("value", 0.0))
+            uses["pods"] += count
+            for name, need in pods["needs"].items():
+                uses[name] = uses.get(name, 0) + count * need
+        value = value if _is_much(told) else Fraction(0)
+        name, uses = option["id"], {one: use for one, use in uses.items() if one in _free(told)}
+        offers.append(Offer(name, uses, value, name == now, idle=False, rate=max(0.0, float(value))))
+    if not job.get("required") and job.get("pinned") is None and not (job.get("fixed") and now is not None):
+        offers.append(Offer("waits", {}, Fraction(0), current=False, idle=True))
+    return offers
+
+
+def _is_much(told: Told) -> bool:
+    goal = told["goals"][0]
+    return not isinstance(goal, list) and goal["goal"] == "value"
+
+
+def _placed(told: Told, choice: Choice) -> list[Any]:
+    """Return the plans in which jobs have what is chosen, those that may not be moved where they are."""
+    jobs = []
+    for job, offer in zip(told["jobs"], choice, strict=True):
+        fixed = job.get("fixed") or (job.get("preemptible") is False and offer.current)
+        free = {"required": False, "pinned": None, "fixed": False, "forbidden": [], "options": job["options"]}
+        if not offer.idle:
+            jobs.append({**job, "fixed": fixed, "pinned": offer.name})
+        elif offer.name is None and told["rules"]:  # of whom nobody speaks may have anything
+            jobs.append(job)
+        else:  # or, where no rule does, nothing
+            gone = {} if offer.name == "waits" else {"current": None}
+            jobs.append({**job, **free, "forbidden": [option["id"] for option in job["options"]], **gone})
+    asked = {**told, "jobs": jobs}
+    return [plan for plan in truth_placement.plans(asked) if not truth_placement.broken(asked, plan)]
+
+
+def _best_placed(told: Told, choice: Choice) -> Fraction:
+    values = [truth_placement.values(told, plan)[0] for plan in _placed(told, choice)]
+    return max(values) if _is_much(told) else min(values)
+
+
+def _placed_worth(told: Told, plan: Any) -> Fraction | None:
+    known = any(plan == one for one in truth_placement.plans(told))
+    return truth_placement.values(told, plan)[0] if known and not truth_placement.broken(told, plan) else None
+
+
+def _placed_option(plan: Any, job: Told) -> str:
+    got = plan["placement"].get(job["id"])
+    return "waits" if got is None else str(got["option"])
+
+
 TENANTED: Mapping[str, Tenanted] = MappingProxyType(
     {
         "gap_filling": Tenanted(
@@ -183,6 +250,15 @@ TENANTED: Mapping[str, Tenanted] = MappingProxyType(
             truth_matching.worth,
             _has_room,
             _ends,
+        ),
+        "placement": Tenanted(
+            _free,
+            _is_much,
+            _pods,
+            _placed_option,
+            _placed_worth,
+            lambda told, choice: bool(_placed(told, choice)),
+            _best_placed,
         ),
     }
 )

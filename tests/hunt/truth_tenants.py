@@ -27,7 +27,10 @@ def _capacities(told: Told) -> dict[str, int]:
     kept: dict[str, int] = {}
     for (_, capacity), use in _kept(told).items():
         kept[capacity] = kept.get(capacity, 0) + use
-    return {name: max(amount, kept.get(name, 0)) for name, amount in _kind(told).capacities(told).items()}
+    room = _kind(told).capacities(told)
+    if told["kind"] == "placement":  # nobody keeps what is not there
+        return room
+    return {name: max(amount, kept.get(name, 0)) for name, amount in room.items()}
 
 
 def _kept(told: Told) -> dict[tuple[str | None, str], int]:
@@ -60,6 +63,8 @@ def offers(told: Told, job: Told) -> list[Offer]:
 
 def _held_to_nothing(told: Told, job: Told) -> bool:
     """Return whether a job that runs now may have nothing alone: it is stopped all the same."""
+    if told["kind"] == "placement":
+        return told
     if told["kind"] == "freezing":
         return job.get("current") is not None and not job["menu"]
     if told["kind"] == "multiple_choice_knapsack":
@@ -330,8 +335,16 @@ def misshared(told: Told, solution: Any, tolerance: float = 0.0, gap: float = 0.
         if ours != best:
             yield f"group {place} has the levels {ours}, {best} can be had"
             return
-    if told.get("objective") != "makespan":
+    if told.get("objective") != "makespan" and not _hangs_on_nodes(told):
         yield from _outdone(told, solution, [plan.total for plan in plans], tolerance, gap)
+
+
+def _hangs_on_nodes(told: Told) -> bool:
+    """Return whether what options are worth hangs on where their pods lie, or on what is counted there."""
+    if told["kind"] != "placement":
+        return False
+    pods = (one for job in told["jobs"] for option in job["options"] for one in option["pods"])
+    return not _maximize(told) or any(one.get("value_at") for one in pods)
 
 
 def fairest(told: Told) -> tuple[list[list[int]], list[_Plan]]:

@@ -220,9 +220,10 @@ def _rows(structure: KnapsackFormulation, solution: Solution) -> NDArray[np.int6
 
 
 def _prices(subject: Subject, menus: KnapsackFormulation, solution: Solution) -> NDArray[np.float64] | None:
-    """Return the certificate's multipliers, or our own where a backend has given none."""
-    if solution.certificate.multipliers is not None:
-        return subject.prices(menus, solution.certificate.multipliers)
+    """Return the certificate's multipliers, or our own where it has none or, of tenants, those of places."""
+    given = solution.certificate.multipliers
+    if given is not None and not (subject.tenants and given.keys() - {*menus.model.capacity_names}):
+        return subject.prices(menus, given)
     from apportion.solvers.exact import start
 
     _, multipliers = start(menus.model)

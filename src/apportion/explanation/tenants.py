@@ -173,7 +173,8 @@ def explain_tenants(
     subject, began = Subject(instance, tenants=True, floors=solution.floors), time.perf_counter()
     _ = subject.menus  # formed now
     resolver.set_aside(time.perf_counter() - began)  # every variant is read before it is solved
-    if subject.kind.option_set is not None and subject.kind.option_set.sums(instance):
+    options = subject.kind.option_set
+    if options is not None and (options.relaxes or options.sums(instance)):
         answer = explain_by_menus(subject, solution, job, option, resolver, exact_jobs)
     else:
         answer = explain_makespan(Subject(instance), solution, job, option, resolver, exact_jobs)

@@ -327,7 +327,7 @@ def solved_fairly(
     def compiled_before(subject: Subject, entry: registry.FormulationEntry) -> CompiledModel:
         """Return the menus that are there already, with the floors; a proof's rows keep their order."""
         of_jobs = sharing.floors.keys() - menus.ledger.tree.nodes.keys()
-        if proof or entry.produces != "knapsack" or of_jobs:
+        if proof or entry.produces != "knapsack" or entry.levels is not None or of_jobs:
             return compiler(subject, entry)
         return structure_of(sharing.menus.under(under), entry)
 

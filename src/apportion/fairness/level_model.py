@@ -13,7 +13,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from apportion.models.exact_sums import over_columns
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.attempt import PlacedStructure
 from apportion.solving.compiled_model import PlanOrPoint
+
+if TYPE_CHECKING:
+    from apportion.solvers.packing.few_moves import Placement
 
 __all__ = ["LevelModel", "Placing", "Verdict"]
 
@@ -59,12 +62,14 @@ class Placing:
         self.menus = menus
         self.gave_up = False
         self._seconds = seconds
+        self._placed: dict[bytes, dict[str, Placement]] = {}
 
     def plan(self, choice: NDArray[np.int64]) -> PlanOrPoint | None:
-        """Return the plan of a choice, placed."""
-        if isinstance(self.menus, PlacedTenantedMenus):
-            return PlacedStructure(self.menus).plan(choice, self._seconds())
-        return self.menus.plan(choice)
+        """Return the plan of a choice, placed as it was when that was asked."""
+        if not isinstance(self.menus, PlacedTenantedMenus):
+            return self.menus.plan(choice)
+        structure, known = PlacedStructure(self.menus), self._placed.get(choice.tobytes())
+        return structure.plan(choice, self._seconds()) if known is None else structure.on(choice, known)
 
     def late(self) -> bool:
         """Return whether the time for levels is up."""
@@ -78,6 +83,7 @@ class Placing:
         structure = PlacedStructure(self.menus)
         found = structure.packed(choice, self._seconds())
         if all(placed.nodes is not None for placed in found.values()):
+            self._placed[choice.tobytes()] = found
             return "placed"
         tighter = structure.without(choice, found, proven=True)
         if tighter is None:

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "FormulatedPacking",
     "MachinePacking",
     "NodePacking",
     "heaviest",
@@ -52,6 +54,28 @@ class MachinePacking:
     jobs: tuple[int, ...]
     gpus: tuple[int, ...]
     uses: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FormulatedPacking:
+    """Pods whose place is the plan of another formulation, in which jobs have what they have.
+
+    Attributes
+    ----------
+    jobs
+        Jobs that have pods.
+    formulation
+        ``formulation(jobs)``: a `KnapsackFormulation` of the ways to place the pods of these jobs.
+    nodes
+        ``nodes(plan)``: the nodes of every job's pods in a plan of it.
+    parts
+        Whether some of the jobs that cannot be placed show that all of them cannot.
+    """
+
+    jobs: tuple[int, ...]
+    formulation: Callable[[Sequence[int]], Any]
+    nodes: Callable[[Any], list[list[int]]]
+    parts: bool
 
 
 @dataclass(frozen=True, slots=True)

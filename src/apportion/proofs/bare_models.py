@@ -33,7 +33,9 @@ def columns(subject: Any, *, one_by_one: bool = False) -> Columns:
         return _of_menus(subject)
     if isinstance(subject, Assignment):
         return _of_assignment(subject)
-    return (listed if one_by_one else columns_of)(kind_of(subject), subject)
+    kind = kind_of(subject)
+    relaxes = kind.option_set is not None and kind.option_set.relaxes  # plans are of its columns alone
+    return (listed if one_by_one and not relaxes else columns_of)(kind, subject)
 
 
 def _of_menus(model: MultipleChoiceKnapsack) -> Columns:

@@ -172,7 +172,7 @@ def _levels(group: Sequence[Holder], shares: Sequence[int]) -> tuple[int, ...]:
 
 def _menus_say_all(option_set: OptionSet, instance: Any) -> bool:
     """Return whether every choice within the limits is a plan: no job has to be placed beside others."""
-    if any(option_set.nodes(instance).values()):
+    if option_set.relaxes or any(option_set.nodes(instance).values()):
         return False
     return all(pool.count == 1 for pool in option_set.pools(instance) if pool.capacity is not None)
 

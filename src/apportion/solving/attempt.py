@@ -13,11 +13,13 @@ lives with the solve call because only here formulation and solvers meet, and so
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,7 @@ from apportion.core.options import Choice, Incumbent, Multipliers, Point, SolveO
 from apportion.core.outcome import Outcome, Report, Termination
 from apportion.core.solution import GoalResult
 from apportion.formulations.protocol import (
+    KnapsackFormulation,
     LinearFormulation,
     NearPlacingFormulation,
     Packing,
@@ -36,7 +39,7 @@ from apportion.formulations.protocol import (
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.models.packing import MachinePacking
+from apportion.models.packing import FormulatedPacking, MachinePacking
 from apportion.models.pods import PodPacking
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import (
@@ -408,9 +411,52 @@ def _packed(packing: Packing, seconds: float | None) -> Placement:
         from apportion.solvers.packing.pods import pack_pods
 
         return pack_pods(packing, seconds)
+    if isinstance(packing, FormulatedPacking):
+        return _packed_as_formulated(packing, seconds)
     from apportion.solvers.packing.few_moves import pack
 
     return pack(packing, seconds)
+
+
+def _packed_as_formulated(packing: FormulatedPacking, seconds: float | None) -> Placement:
+    """Return the nodes of jobs in a plan; where there is none, jobs that have none together."""
+    from apportion.solvers.packing.few_moves import Placement
+
+    until = math.inf if seconds is None else time.perf_counter() + seconds
+    plan = _placed_plan(packing.formulation(packing.jobs), until)
+    if plan is not None and plan is not False:
+        return Placement([*map(tuple, packing.nodes(plan))], proven=False)
+    core = list(packing.jobs)
+    for job in packing.jobs if plan is False and packing.parts else ():
+        fewer = [one for one in core if one != job]
+        if time.perf_counter() < until and _placed_plan(packing.formulation(fewer), until) is False:
+            core = fewer
+    return Placement(None, plan is False, core=tuple(core) if packing.parts else None)
+
+
+def _placed_plan(formulation: KnapsackFormulation, until: float) -> PlanOrPoint | Literal[False] | None:
+    """Return any plan of a formulation; false where there is none, ``None`` where that is not known."""
+    from apportion.solvers.exact import solve
+
+    placed = hasattr(formulation, "packings")
+    for _ in range(_MOST_REPAIRS):
+        left = None if until == math.inf else until - time.perf_counter()
+        if left is not None and left <= 0:
+            return None
+        found = solve(formulation.model, SolveOptions(time_limit=left), Start())
+        if found.point is None:
+            return False if found.termination is Termination.INFEASIBLE else None
+        if not placed:
+            return formulation.plan(rows_of(found.point))
+        structure = PlacedStructure(cast(PlacedFormulation, formulation))
+        there = structure.packed(rows_of(found.point), left)
+        if all(one.nodes is not None for one in there.values()):
+            return structure.on(found.point, there)
+        tighter = structure.without(rows_of(found.point), there, proven=True)
+        if tighter is None:
+            return None
+        formulation = tighter.formulation
+    return None
 
 
 def _carried(

@@ -117,7 +117,7 @@ def structured(
     compile
         What `compiled` does, where somebody remembers earlier formulations.
     """
-    if entry.levels is not None:
+    if entry.levels is not None and entry.produces == "linear":
         plain = formulation(kind_of_any(subject).name, None).compile(subject)
         return AssignmentRelaxation(cast(AssignmentFormulation, plain))
     if entry.produces == "linear":

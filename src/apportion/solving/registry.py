@@ -1,10 +1,6 @@
 """The tables of backends and formulations; what an entry names is imported when it is first used.
 
-The table of backends, each loaded when it is first used.
-
 How a backend is called: one type of call per type of model it accepts.
-
-The table of formulations by kind of instance, each loaded when it is first used.
 
 What is installed: every backend with its versions, and why one is not available. Nothing is imported.
 
@@ -15,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -145,7 +141,7 @@ class FormulationEntry:
     on_nodes
         Whether a choice must also be placed, on nodes or machines: it then builds a `PlacedFormulation`.
     levels
-        Of a linear one that knows tenants, the menus in which their levels are asked.
+        Of one that knows tenants itself, the menus in which their levels are asked.
     explained
         The menus by which a kind is explained whose first formulation this is; itself where there are none.
     where_relaxed
@@ -171,6 +167,9 @@ class FormulationEntry:
         return compiled
 
 
+_PLACEMENT_MENUS = FormulationEntry(
+    "menus", "knapsack", "apportion.formulations.placement:PlacementMenus", on_nodes=True
+)
 _ALL_DEPTHS = FormulationEntry(
     "all_depths",
     "knapsack",
@@ -220,30 +219,30 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
         ),
         "placement": MappingProxyType(
             {
-                "by_shape": FormulationEntry(
-                    "by_shape",
-                    "knapsack",
-                    "apportion.formulations.placement:PlacementByShape",
-                    description="placed shapes, of jobs with very many the pods one by one; a row per rule",
-                    explained=FormulationEntry(
-                        "menus", "knapsack", "apportion.formulations.placement:PlacementMenus"
+                entry.name: replace(entry, levels=_PLACEMENT_MENUS, explained=_PLACEMENT_MENUS)
+                for entry in (
+                    FormulationEntry(
+                        "by_shape",
+                        "knapsack",
+                        "apportion.formulations.placement:PlacementByShape",
+                        description="placed shapes, of jobs with very many their pods; a row per rule",
+                        where_large=("apportion.instances.placement.bundles:takes_bundles", "by_bundle"),
                     ),
-                    where_large=("apportion.instances.placement.bundles:takes_bundles", "by_bundle"),
-                ),
-                "by_bundle": FormulationEntry(
-                    "by_bundle",
-                    "knapsack",
-                    "apportion.formulations.placement_bundles:PlacementByBundle",
-                    description="how many pods lie in every bundle of alike nodes, then on which of these",
-                    on_nodes=True,
-                ),
-                "by_pod": FormulationEntry(
-                    "by_pod",
-                    "knapsack",
-                    "apportion.formulations.placement:PlacementByShape",
-                    (("most_shapes", 0),),
-                    description="every pod by itself, alike ones by number and node; a row per rule",
-                ),
+                    FormulationEntry(
+                        "by_bundle",
+                        "knapsack",
+                        "apportion.formulations.placement_bundles:PlacementByBundle",
+                        description="how many pods lie in a bundle of alike nodes, then on which of these",
+                        on_nodes=True,
+                    ),
+                    FormulationEntry(
+                        "by_pod",
+                        "knapsack",
+                        "apportion.formulations.placement:PlacementByShape",
+                        (("most_shapes", 0),),
+                        description="every pod by itself, alike ones by number and node; a row per rule",
+                    ),
+                )
             }
         ),
         "matching": MappingProxyType(
