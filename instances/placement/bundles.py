@@ -187,7 +187,7 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
 
 def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> BundledSite:
     """Return the bundles of the nodes of one place of every level, or of nodes across these places."""
-    alone, upper = _named_nodes(instance, across=across), instance.levels[:-1]
+    alone, upper = _named_nodes(instance, across=across), fine.levels[:-1]
     worth = _worth_at(instance)
     places = [] if across else [fine.place[level].tolist() for level in upper]
     admits = [
@@ -207,10 +207,11 @@ def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> Bundle
     )
     place = {level: fine.place[level][first] for level in upper}
     named = {level: fine.places[level] for level in upper}
-    for level in instance.levels if across else instance.levels[-1:]:
+    for level in fine.levels if across else fine.levels[-1:]:
         place[level], named[level] = np.arange(len(names), dtype=np.int64), names
     return BundledSite(
-        instance.levels,
+        fine.levels,
+        fine.branches,
         names,
         fine.group[first],
         fine.groups,

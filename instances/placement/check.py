@@ -397,11 +397,11 @@ def _used(placed: Placed, goal: goals.UsedGoal) -> int:
 
 
 def _levels_climbed(placed: Placed, _: goals.LevelsClimbedGoal) -> int:
-    levels, climbed = placed.site.levels, 0
+    climbed = 0
     for job, option in placed.got.items():
         for pods in option.pods:
             on = placed.after.get((job, pods.name), {})
-            asked = () if pods.preferred is UNSET else levels[: levels.index(pods.preferred) + 1]
+            asked = () if pods.preferred is UNSET else placed.site.upwards(pods.preferred)
             climbed += sum(_spans(placed.site, level, on) > 1 for level in asked)
     return climbed
 

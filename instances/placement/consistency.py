@@ -64,7 +64,11 @@ def noted(instance: PlacementInstance, problems: list[Problem]) -> None:
     if not instance.levels:
         problems.append(Problem("$.levels", "must name one level at least, that of the nodes"))
         return
-    check_distinct("$.levels", instance.levels, "level", problems)
+    every = [*instance.levels, *(level for branch in instance.branches[1:] for level in branch)]
+    check_distinct("$.levels", every, "level", problems)
+    for at, branch in enumerate(instance.branches[1:]):
+        if not branch:
+            problems.append(Problem(f"$.trees[{at}]", "must name one level at least, above the nodes"))
     site = site_of(instance, problems)
     check_distinct("$.nodes", site.nodes, "node", problems)
     check_distinct("$.jobs", [job.id for job in instance.jobs], "job id", problems)

@@ -94,9 +94,9 @@ def _used(made: Program, goal: goals.UsedGoal) -> Form:
 
 
 def _levels_climbed(made: Program, _: goals.LevelsClimbedGoal) -> Form:
-    form, levels = NOTHING, made.site.levels
+    form = NOTHING
     for at, (job, _option, pods) in enumerate(made.classes):
-        asked = () if pods.preferred is UNSET else levels[: levels.index(pods.preferred) + 1]
+        asked = () if pods.preferred is UNSET else made.site.upwards(pods.preferred)
         mine = np.arange(len(made.classes)) == at
         for level in asked:
             form = form + _several(made, level, f"{job.id}/{pods.name}", mine)

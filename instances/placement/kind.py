@@ -332,7 +332,7 @@ def _remove_nodes(instance: PlacementInstance, names: Iterable[str]) -> Placemen
         if gone.isdisjoint(own):
             found.append(group)
             continue
-        upper = instance.levels[:-1]
+        upper = site.levels[:-1]
         for node in own:
             if node not in gone:
                 position = site.number[node]

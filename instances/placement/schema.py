@@ -50,8 +50,9 @@ class PlacementNodes(Struct, frozen=True, forbid_unknown_fields=True):
     capacity
         What each has of every resource, ``pods`` among them where their number is limited.
     at
-        By level above the nodes the places they lie in, a list as well: the nodes lie in them in order, as
-        many in each. A place is named below that of the level above: racks may be called alike in two blocks.
+        By level above the nodes, of every tree, the places they lie in, a list as well: the nodes lie in them
+        in order, as many in each. A place is named below that of the level above in its tree: racks may be
+        called alike in two blocks.
     labels
         Of every node.
     taints
@@ -212,6 +213,9 @@ class PlacementInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_f
         ``"1"``.
     levels
         Names of the levels from the top down; the last is that of the nodes.
+    trees
+        Further trees over the same nodes, as of power feeds beside switches: the names of the levels of each
+        from the top down, without that of the nodes. All that speaks of a level may speak of these.
     nodes
         The nodes, in groups of alike ones or one by one.
     jobs
@@ -240,6 +244,7 @@ class PlacementInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_f
     rules: tuple[Rule, ...] = ()
     goals: Goals | UnsetType = UNSET
     name: str = ""
+    trees: tuple[tuple[Name, ...], ...] | UnsetType = UNSET
 
     if TYPE_CHECKING:
 
@@ -262,6 +267,11 @@ class PlacementInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_f
         settle_tenants(self)
 
     @property
+    def branches(self) -> tuple[tuple[Name, ...], ...]:
+        """The levels above the nodes of every tree."""
+        return (self.levels[:-1], *(() if self.trees is UNSET else self.trees))
+
+    @property
     def wanted(self) -> Goals:
         """The goals, those of an instance that states none included."""
         return _DEFAULT if self.goals is UNSET else self.goals
@@ -280,6 +290,7 @@ def settle_job(job: PlacementJob) -> None:
 
 _FIELDS = (
     ("levels", tuple[Name, ...]),
+    ("trees", tuple[tuple[Name, ...], ...] | UnsetType),
     ("nodes", tuple[PlacementNodes, ...]),
     ("jobs", tuple[PlacementJob, ...]),
     ("rules", tuple[Rule, ...]),

@@ -27,7 +27,9 @@ class Site:
     Attributes
     ----------
     levels
-        Names of the levels, that of the nodes last.
+        Names of the levels, that of the nodes last; those of other trees before it.
+    branches
+        The levels above the nodes of every tree.
     nodes
         Names of the nodes, in the order of the instance.
     group
@@ -41,6 +43,7 @@ class Site:
     """
 
     levels: tuple[str, ...]
+    branches: tuple[tuple[str, ...], ...]
     nodes: tuple[str, ...]
     group: NDArray[np.int64]
     groups: tuple[PlacementNodes, ...]
@@ -58,6 +61,13 @@ class Site:
     def resources(self) -> tuple[str, ...]:
         """Every resource that nodes have any of."""
         return tuple(dict.fromkeys(name for group in self.groups for name in group.capacity))
+
+    def upwards(self, level: str) -> tuple[str, ...]:
+        """Return a level and those above it in its tree, the top first."""
+        if level == self.levels[-1]:
+            return (*self.branches[0], level)
+        branch = next(one for one in self.branches if level in one)
+        return branch[: branch.index(level) + 1]
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
         """Return int64 [nodes]: what every node has."""
@@ -135,7 +145,8 @@ class Site:
 def site_of(instance: PlacementInstance, problems: list[Problem] | None = None) -> Site:
     """Return the site of an instance, noting what is wrong with its nodes."""
     noted: list[Problem] = [] if problems is None else problems
-    upper = instance.levels[:-1]
+    upper = tuple(level for branch in instance.branches for level in branch)
+    tops = {branch[0] for branch in instance.branches if branch}
     names: list[str] = []
     group: list[int] = []
     paths: dict[str, list[str]] = {level: [] for level in upper}
@@ -148,6 +159,8 @@ def site_of(instance: PlacementInstance, problems: list[Problem] | None = None) 
         group += [at] * len(own)
         above = [""] * len(own)
         for level in upper:
+            if level in tops:
+                above = [""] * len(own)
             where = f"$.nodes[{at}].at"
             if level not in nodes.at:
                 noted.append(Problem(where, f"must name the {level} of these nodes"))
@@ -172,7 +185,9 @@ def site_of(instance: PlacementInstance, problems: list[Problem] | None = None) 
     if instance.levels:
         places[instance.levels[-1]] = tuple(names)
         place[instance.levels[-1]] = np.arange(len(names), dtype=np.int64)
-    return Site(instance.levels, tuple(names), np.array(group, np.int64), instance.nodes, place, places)
+    levels = (*upper, *instance.levels[-1:])
+    group_of = np.array(group, np.int64)
+    return Site(levels, instance.branches, tuple(names), group_of, instance.nodes, place, places)
 
 
 def _listed(path: str, text: str, problems: list[Problem]) -> list[str]:

@@ -35,6 +35,8 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
     """
     upper = ["rack"] if rng.random() < 0.7 else ["block", "rack"]
     levels = [*upper, "node"]
+    feeds = ["feed"] if rng.random() < 0.25 else []  # a second tree
+    upper += feeds
     nodes = []
     for number in range(rng.randint(2, 4)):
         node: dict[str, Any] = {
@@ -57,7 +59,9 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
     shares = bundles and rng.random() < 0.5  # places matter to pods that share one, and to nothing else
     plans = 1
     for number in range(rng.randint(1, 4)):
-        job = _job(rng, f"j{number}", upper if bundles else levels, [node["names"] for node in nodes])
+        job = _job(
+            rng, f"j{number}", upper if bundles else [*upper, "node"], [node["names"] for node in nodes]
+        )
         if bundles:
             _forget_nodes(job, runs=shares and rng.random() < 0.6)
         plans *= _at_most(job, len(nodes))
@@ -65,6 +69,8 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
             break
         jobs.append(job)
     found = {"kind": "placement", "schema_version": "1", "levels": levels, "nodes": nodes, "jobs": jobs}
+    if feeds:
+        found["trees"] = [feeds]
     names = rules or tuple(rng.choice(RULES) for _ in range(rng.choice((0, 1, 2, 2, 3))))
     goals = rng.sample(GOALS, rng.randint(1, 4))
     if bundles and not shares:
@@ -73,12 +79,18 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
     if shares:
         names = tuple(name for name in names if name in ("drain", "max_moves", "max_stops"))
         goals = ["value", *rng.sample(("jobs_stopped", "pods_stopped", "pods_moved"), rng.randint(0, 3))]
+        alone = rng.random() < 0.3  # one resource
         for pods in (pods for job in jobs for option in job["options"] for pods in option["pods"]):
+            pods["needs"] = {name: need for name, need in pods["needs"].items() if name != "mem" or not alone}
             for key in ("preferred", "slices", *(["required"] if rng.random() < 0.5 else [])):
                 pods.pop(key, None)
+        if alone:
+            names = tuple(name for name in names if name == "drain")
+            for node in nodes:
+                del node["capacity"]["mem"]
     if rng.random() < 0.7 or not goals:
         goals = ["value", *(goal for goal in goals if goal != "value")]
-    seen = found | {"levels": upper} if bundles else found
+    seen = found | {"levels": upper if bundles else [*upper, "node"]}
     known = [rule for name in names if (rule := _rule(rng, name, seen)) is not None]
     return found | {"rules": known, "goals": [_goal(rng, goal, seen) for goal in goals]}
 
@@ -167,7 +179,7 @@ def _job(rng: Random, name: str, levels: list[str], nodes: list[str]) -> dict[st
 def _places(told: dict[str, Any], level: str) -> list[str]:
     if level == "node":
         return [node["names"] for node in told["nodes"]]
-    above = told["levels"][: told["levels"].index(level) + 1]
+    above = [level] if level == "feed" else told["levels"][: told["levels"].index(level) + 1]
     return list(dict.fromkeys("/".join(node["at"][one] for one in above) for node in told["nodes"]))
 
 

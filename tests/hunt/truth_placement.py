@@ -24,14 +24,18 @@ class Round:
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.told, self.jobs = told, {job["id"]: job for job in told["jobs"]}
         self.nodes = {node["names"]: node for node in told["nodes"]}
-        self.upper = told["levels"][:-1]
+        self.branches = [told["levels"][:-1], *told.get("trees", [])]
 
     def place(self, level: str, node: str) -> str:
         """Return the place of a node, under the names of those above."""
-        if level not in self.upper:
+        if all(level not in branch for branch in self.branches):
             return node
-        above = self.upper[: self.upper.index(level) + 1]
-        return "/".join(self.nodes[node]["at"][one] for one in above)
+        return "/".join(self.nodes[node]["at"][one] for one in self.upwards(level))
+
+    def upwards(self, level: str) -> list[str]:
+        """Return a level and those above it in its tree; above the nodes those of the first tree."""
+        branch = next((one for one in self.branches if level in one), [*self.branches[0], level])
+        return list(branch[: branch.index(level) + 1])
 
     def places(self, level: str) -> list[str]:
         return list(dict.fromkeys(self.place(level, node) for node in self.nodes))
@@ -410,9 +414,9 @@ def _worth(one: Judged, g: Mapping[str, Any]) -> Fraction:
         for job, got in one.plan.items():
             option = next(o for o in round_.jobs[job]["options"] if o["id"] == got["option"])
             for pods in option["pods"]:
-                on, levels = got["on"].get(pods.get("name", "pods"), {}), round_.told["levels"]
+                on = got["on"].get(pods.get("name", "pods"), {})
                 if "preferred" in pods:
-                    for asked in levels[: levels.index(pods["preferred"]) + 1]:
+                    for asked in round_.upwards(pods["preferred"]):
                         climbed += len({round_.place(asked, node) for node in on}) > 1
         return Fraction(climbed)
     if kind == "left":

@@ -11,6 +11,7 @@ import pytest
 import apportion
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
+from apportion.cluster.policies.rounds.kueue_placing import PLACEMENT_POLICIES
 from apportion.explanation import explain
 from apportion.instances import edits
 from apportion.instances.placement.generator import generate
@@ -227,3 +228,44 @@ def test_formulations_and_backends_agree_on_generated_rounds(seed: int, scattere
     assert told[0][0] == pytest.approx(told[1][0]) == pytest.approx(told[2][0])
     assert told[0][1] == told[1][1] == told[2][1]
     assert all(value == bound for value, bound in told[0][1])
+
+
+def test_gangs_share_a_place_of_either_of_two_trees() -> None:
+    """Half of every rack is on either feed: two gangs have a rack, and two what is left of a feed."""
+    nodes = [
+        {
+            "names": f"n[{4 * k}-{4 * k + 3}]",
+            "at": {"rack": f"r{k}", "feed": "f[0-1]"},
+            "capacity": {"gpu": 8},
+        }
+        for k in range(4)
+    ]
+    jobs = [
+        {
+            "id": f"j{k}",
+            "options": [
+                {
+                    "id": "x",
+                    "value": 3.0 + k,
+                    "pods": [{"count": 4, "needs": {"gpu": 5 + k}, "required": level}],
+                }
+            ],
+        }
+        for k, level in enumerate(("rack", "feed", "feed", "rack"))
+    ]
+    head = {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "trees": [["feed"]]}
+    given: Any = apportion.read({**head, "nodes": nodes, "jobs": jobs})
+    site = site_of(given)
+    for way in (None, "by_bundle", "by_pod"):
+        found = apportion.solve(given, formulation=way)
+        assert found.termination == "optimal" and found.objective == 18.0
+        for job, level in (("j0", "rack"), ("j1", "feed"), ("j2", "feed"), ("j3", "rack")):
+            on = found.require()["placement"][job]["on"]["pods"]
+            assert len({int(site.place[level][site.number[node]]) for node in on}) == 1, (way, job)
+    assert site.upwards("feed") == ("feed",) and site.upwards("node") == ("rack", "node")
+    with pytest.raises(apportion.InvalidInstance, match="must name the feed"):
+        apportion.read({**head, "nodes": [{"names": "n0", "at": {"rack": "r"}, "capacity": {}}], "jobs": []})
+    with pytest.raises(apportion.InvalidInstance, match=r"trees\[0\]: must name one level"):
+        apportion.read({**head, "trees": [[]], "nodes": nodes, "jobs": []})
+    with pytest.raises(apportion.InvalidInstance, match="one tree of levels"):
+        PLACEMENT_POLICIES["kueue"]()(given)

@@ -32,7 +32,7 @@ def placement_svg(instance: PlacementInstance, plan: Mapping[str, Any], *_: obje
     jobs = [job.id for job in instance.jobs]
     bars = [[jobs.index(job) for job, _, _ in row] for row in parts.values()]
     fills = dict(zip(jobs, neighbourly(len(jobs), bars), strict=True))
-    level = site.levels[-2] if len(site.levels) > 1 else None
+    level = site.branches[0][-1] if site.branches[0] else None
     places = list(site.places[level]) if level is not None else ["nodes"]
     of = site.place[level] if level is not None else np.zeros(len(site.nodes), dtype=np.int64)
     svg = Svg(_WIDTH)

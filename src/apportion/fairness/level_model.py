@@ -35,6 +35,8 @@ __all__ = ["LevelModel", "Placing", "Verdict"]
 
 _LEAST_S = 1e-3
 """What is left of a limit that is used up."""
+_PLACED = 0.1
+"""Share of what is left of a limit that one choice may take to be placed."""
 
 Verdict = Literal["placed", "cut", "unknown"]
 """Placed; shown to lie nowhere, and cut off from now on; or neither was shown."""
@@ -80,8 +82,8 @@ class Placing:
         """Place a choice, one row per job, -1 for nothing at all."""
         if not isinstance(self.menus, PlacedTenantedMenus):
             return "placed"
-        structure = PlacedStructure(self.menus)
-        found = structure.packed(choice, self._seconds())
+        structure, left = PlacedStructure(self.menus), self._seconds()
+        found = structure.packed(choice, None if left is None else _PLACED * left)
         if all(placed.nodes is not None for placed in found.values()):
             self._placed[choice.tobytes()] = found
             return "placed"

@@ -133,23 +133,28 @@ class LeximinSolver:
         return LevelRequirement({one: self._at(group, one, level) for one in active}, len(active) - rise)
 
     def _highest(self, group: _Group, active: list[ShareHolder], rise: int, least: int) -> tuple[int, int]:
-        """Return the highest level that so many reach, and the least one that is not refuted from above."""
+        """Return the highest level that so many reach, and the least one that is not refuted from above.
+
+        Where a level is not decided, lower ones are asked: what is found stands below an open bound.
+        """
         answering = self.answering
         shares = {one: answering.share(one) for one in active}
         low = max(least, _reached_by(rise, group, shares))
         high = max(low, _reached_by(rise, group, {one: answering.model.most(one) for one in active}))
-        probe = high
+        probe, undecided = high, None
         while low < high and not answering.model.placing.late():
             reached = answering.reached(self._rung(group, active, rise, probe))
             if reached:
                 shares = {one: answering.share(one) for one in active}
                 low = max(probe, min(high, _reached_by(rise, group, shares)))
-            elif reached is None:
-                return low, high
             else:
+                if reached is None and undecided is None:
+                    undecided = high
+                elif reached is False:
+                    undecided = None
                 high = max(low, min(probe - 1, self._below(group, active, probe)))
             probe = (low + high + 1) // 2
-        return low, high
+        return low, high if undecided is None else undecided
 
     def _below(self, group: _Group, active: list[ShareHolder], level: int) -> int:
         """Return the highest level at which somebody needs less than at a level, -1 where nobody does."""

@@ -70,7 +70,9 @@ class NodeContents:
         first = int(always[np.argmin(largest[always])])
         order = [first, *(at for at in range(largest.size) if at != first)]
         self.sorts, self._needs = self.sorts[:, order], (needs // units)[:, order]
-        self._shape = tuple((largest[order] + 1).tolist())
+        if len(order) == 1:  # a table has rows of several amounts
+            self.sorts, self._needs = (np.pad(one, ((0, 0), (0, 1))) for one in (self.sorts, self._needs))
+        self._shape = tuple((self.sorts.max(axis=0, initial=0) + 1).tolist())
 
     def heaviest(self, weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int16]]:
         """Return for every amount left the most that pods weigh, and the kind of a last one, -1 for none.

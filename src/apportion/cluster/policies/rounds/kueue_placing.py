@@ -11,6 +11,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.kueue_topology import Leaf, NoFit, Request, Taken, placed
+from apportion.core.errors import InvalidInstance
 from apportion.instances.placement import (
     PlacementInstance,
     PlacementJob,
@@ -33,6 +34,8 @@ class KueuePlacing:
 
     def __call__(self, instance: PlacementInstance) -> dict[str, Any]:
         """Return the plan of an instance."""
+        if instance.trees is not UNSET:
+            raise InvalidInstance.at("$.trees", "Kueue knows one tree of levels: leave the others out")
         room = _Room(site_of(instance))
         plan: dict[str, Any] = {}
         for job in instance.jobs:
