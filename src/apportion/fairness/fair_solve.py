@@ -226,8 +226,9 @@ def shared_out(
     stuck = not all(ledger.options.values())  # a job that must run has no option: nobody has a share
     planned = False if stuck else solver.hold({})
     if not planned:
-        said = "no plan was found before any share was looked at"
-        return Sharing({}, placing.menus, None, (), (said,), ended=None if planned is False else open_end())
+        notes.append("no plan was found before any share was looked at")
+    if planned is False:
+        return Sharing({}, placing.menus, None, (), tuple(notes))
     alone = guaranteed(answering.model, watch)
     # the largest share of somebody alone is known only where every question about it was decided
     decided = watch.ended is None and not placing.gave_up
