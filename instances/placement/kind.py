@@ -145,18 +145,21 @@ def _columns(
     most_shapes: int | None = None,
     *,
     bundled_by: Mapping[str, Sequence[int]] | None = None,
+    most_cells: int | None = None,
 ) -> Any:
-    """Return the choosers and rows of the first goal, as proofs read them; or by bundles and weights."""
+    """Return the choosers and rows of the first goal, by bundles and weights where these are given.
+
+    Uses are an array, as proofs read them, or sparse beyond so many cells.
+    """
     import numpy as np
 
     from apportion.instances.columns import Columns
     from apportion.instances.placement.bundles import bundled_program, weights_row
     from apportion.instances.placement.choosers import MOST_SHAPES, program
-    from apportion.instances.placement.program import MOST_CELLS
 
-    most_cells, fixed = None, as_fixed(instance)  # proofs read an array
+    fixed = as_fixed(instance)
     if bundled_by is not None:
-        (made, forms), most_cells = bundled_program(fixed), MOST_CELLS
+        made, forms = bundled_program(fixed)
     else:
         made, forms = program(fixed, MOST_SHAPES if most_shapes is None else most_shapes)
     limit_tenants(made, instance)
@@ -180,6 +183,7 @@ def _columns(
 def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) -> Fraction | None:
     """Return the bound of prices of the rows of any formulation: by shape, by bundle, or by pod."""
     from apportion.instances.placement.bundles import BY_BUNDLE, is_huge, weights_in
+    from apportion.instances.placement.program import MOST_CELLS
     from apportion.instances.price_bound import price_bound
 
     stated: list[dict[str, Any]] = [] if is_huge(instance) else [{}, {"most_shapes": 0}]
@@ -188,12 +192,14 @@ def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) 
     columns = None
     for way in stated:
         with suppress(ValueError):  # weights of no bundle, or of other kinds of pods
-            made = _columns(instance, **way)
+            made = _columns(instance, **way, most_cells=MOST_CELLS)
             columns = columns or made  # of which is said what the multipliers lack
             if set(made.capacities) == multipliers.keys():
                 columns = made
                 break
-    return price_bound(PLACEMENT, instance, multipliers, columns or _columns(instance, bundled_by={}))
+    return price_bound(
+        PLACEMENT, instance, multipliers, columns or _columns(instance, bundled_by={}, most_cells=MOST_CELLS)
+    )
 
 
 def _remarks(

@@ -36,6 +36,8 @@ __all__ = [
 
 _FIRST, _LARGEST = 256, 8_192
 """Options looked at together, at first and at most: doubled as long as few of them are taken."""
+_SEVERAL = 1_000
+"""Sparse capacities from which on options are taken one by one: a table of all of them is nearly empty."""
 _FEW = 32
 """Options per job that are sorted first."""
 
@@ -78,6 +80,37 @@ def by_density(
     return chosen
 
 
+def _take_one_by_one(
+    menus: OptionTable,
+    order: NDArray[np.int64],
+    fallback: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+    done: NDArray[np.bool_],
+    left: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Do what `_take_in_order` does, by the entries of every option alone."""
+
+    def listed(options: NDArray[np.int64]) -> list[dict[int, float]]:
+        """Return by option what it uses of every capacity."""
+        found: list[dict[int, float]] = [{} for _ in range(options.size)]
+        for capacity, place, use in zip(
+            *map(np.ndarray.tolist, menus.entries_by_option(options)), strict=True
+        ):
+            found[place][capacity] = use
+        return found
+
+    room, back = left.tolist(), listed(fallback)
+    for option, job, uses in zip(order.tolist(), menus.job[order].tolist(), listed(order), strict=True):
+        if done[job] or any(use - back[job].get(of, 0.0) > room[of] for of, use in uses.items()):
+            continue
+        for of, use in uses.items():
+            room[of] -= use
+        for of, use in back[job].items():
+            room[of] += use
+        chosen[job], done[job] = option, True
+    return np.array(room, dtype=np.float64)
+
+
 def _take_in_order(
     menus: OptionTable,
     order: NDArray[np.int64],
@@ -87,6 +120,8 @@ def _take_in_order(
     left: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Take every option that fits in the place of its job's fallback, in order; return what is left."""
+    if menus.is_sparse and menus.num_capacities >= _SEVERAL:
+        return _take_one_by_one(menus, order, fallback, chosen, done, left)
     first, size, given_back = 0, _FIRST, np.zeros(menus.num_capacities)
     if menus.is_sparse:
         capacity, _, use = menus.entries_by_option(fallback)

@@ -272,15 +272,28 @@ class _Run:
         first = len(self._densities) == _DENSITIES
         few = _AT_LAST if first else _AT_LAST // 2
         soon = size <= (_SOON_READ if menus.num_capacities >= _MANY else few)
-        limit, point = self._options.time_limit, self._best.point
-        if soon and limit is not None and limit < _SHORT:
-            self._greedy(menus, every=True)
-        elif point is not None and (point < 0).all():  # whatever it takes: nobody has anything
-            self._greedy(menus, most=1)
+        limit, value, least = self._options.time_limit, self._best.value, cheapest(menus)
+        none = value is not None and value <= float(menus.values[least[least >= 0]].sum())
+        beside = self._best.among(menus) if none else None
+        if soon and limit is not None and limit < _SHORT and not (none and menus.is_sparse):
+            self._greedy(menus, every=True, beside=beside)
+        elif none:  # whatever it takes: nobody has more than what uses least
+            self._greedy(menus, most=1, beside=beside)
 
-    def _greedy(self, menus: OptionTable, every: bool = False, most: int = _DENSITIES) -> None:
-        """Offer some of the choices by density that were not offered yet."""
-        least, left = cheapest(menus), max(0, len(self._densities) - most)
+    def _greedy(
+        self,
+        menus: OptionTable,
+        every: bool = False,
+        most: int = _DENSITIES,
+        beside: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Offer some of the choices by density that were not offered yet, others having what uses least.
+
+        They have instead what a choice gives them, where one is told: of rows that hold options together
+        the least uses are no choice.
+        """
+        least = cheapest(menus) if beside is None else beside
+        left = max(0, len(self._densities) - most)
         while len(self._densities) > left:
             choice = by_density(menus, least, self._densities.pop(0))
             if choice is not None:

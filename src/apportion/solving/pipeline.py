@@ -76,8 +76,10 @@ _CLAIMS = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE,
 
 _SAME = 1e-12
 """Relative difference of objectives that counts as none."""
+_SHORT = 0.1
+"""Seconds left from which on a search begins with what runs,"""
 _MANY_OPTIONS = 20_000
-"""Options from which on a search begins with what runs."""
+"""or options from which on it does."""
 
 Compiler = Callable[[Subject, FormulationEntry], CompiledModel]
 """From an instance and an entry of the registry to the structured model."""
@@ -201,7 +203,14 @@ def _left_out(instance: Instance, made: object) -> Iterator[str]:
         yield "A RELAXATION: guarantees and fair shares of tenants come first and are not in this model."
 
 
-def start_from(structure: CompiledModel, given: object, log: Log, running: Sequence[object] = ()) -> Start:
+def start_from(
+    structure: CompiledModel,
+    given: object,
+    log: Log,
+    running: Sequence[object] = (),
+    *,
+    hurried: bool = False,
+) -> Start:
     """Carry an earlier plan over to this instance, as far as it fits.
 
     Parameters
@@ -215,9 +224,11 @@ def start_from(structure: CompiledModel, given: object, log: Log, running: Seque
     running
         Where none is given and there are so many options that a search may not come to as much by itself,
         it begins with the first of these that is a plan.
+    hurried
+        Whether it may not come to as much because the time is nearly over.
     """
     if given is None:
-        many = structure.model.num_options >= _MANY_OPTIONS
+        many = hurried or structure.model.num_options >= _MANY_OPTIONS
         points = (structure.point(plan) for plan in running if many)
         return Start(next((one for one in points if one is not None and structure.check(one).feasible), None))
     earlier, prices = _earlier(given)
@@ -261,7 +272,7 @@ def _earlier(given: object) -> tuple[object, Mapping[str, object]]:
 
 def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines: Set[str]) -> Solution:
     """Keep the better of the backend's plan and the incumbent, then weigh every claim."""
-    checked = _better_checked(call, tried)
+    checked = _better_checked(call, tried) or _as_it_runs(call, tried)
     multipliers, verified = _verified(call, tried, backend.own_prices)
     named = f"backend {backend.name}"
     if tried.outcome.termination is Termination.ERROR and not any(named in note for note in call.log.notes):
@@ -352,6 +363,19 @@ def _better_checked(call: Call, tried: Attempt) -> Checked | None:
     plan = tried.structure.plan(own, call.seconds_left)
     report = None if plan is None else call.kind.check(call.instance, plan)
     return Checked(report, plan, own) if report is not None and report.feasible else checked
+
+
+def _as_it_runs(call: Call, tried: Attempt) -> Checked | None:
+    """Return what runs as the plan, or nobody having anything, where a search ended without any."""
+    option_set = call.kind.option_set
+    ended = tried.outcome.termination in (Termination.INFEASIBLE, Termination.OPTIMAL)
+    if ended or option_set is None or option_set.running is None:
+        return None
+    for plan in option_set.running(call.instance):
+        report = call.kind.check(call.instance, plan)
+        if report.feasible:
+            return Checked(report, cast(Any, plan))
+    return None
 
 
 def _verified(call: Call, tried: Attempt, own_prices: bool) -> tuple[Multipliers | None, float | None]:
@@ -447,7 +471,9 @@ def solved(
     with defer_interrupt() as hold:  # what was found is kept, whenever Ctrl-C comes
         plan_of = None if call.kind.option_set is None else call.kind.option_set.running
         running = () if plan_of is None else plan_of(ordered)
-        known = start_from(structure, warm_start, call.log, running)
+        left = call.seconds_left
+        hurried = left is not None and left < _SHORT
+        known = start_from(structure, warm_start, call.log, running, hurried=hurried)
         if bounded is not None:
             known = replace(known, bound=bounded)
         call.log.lap("start")

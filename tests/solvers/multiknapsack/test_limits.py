@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import apportion
 from apportion.core.options import SolveOptions
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers import exact
-from apportion.solvers.multiknapsack import several_capacities
+from apportion.solvers.multiknapsack import repair, several_capacities
 from apportion.solvers.multiknapsack.option_table import build
 from apportion.solvers.multiknapsack.proving import CoreAnswer
 from apportion.solvers.multiknapsack.repair import by_density, cheapest, thinned
@@ -145,3 +146,45 @@ def test_a_work_limit_counts_what_highs_does_before_a_node(monkeypatch: pytest.M
     monkeypatch.setattr("apportion.solvers.multiknapsack.expanding_core.solve_core", at_the_root)
     solution = apportion.solve(racks(120, 20, 1), deterministic=True, work_limit=500)
     assert (len(calls), solution.termination.value) == (1, "node_limit")
+
+
+@pytest.mark.parametrize("per_job", [0.0, 1.0])
+def test_options_taken_one_by_one_are_those_taken_together(
+    per_job: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        jobs, options, capacities = 200, 3, 1_200
+        rows, uses = np.repeat(np.arange(jobs * options), 3), rng.integers(1, 6, 3 * jobs * options)
+        table = scipy.sparse.csr_array((uses, (rows, rng.integers(0, capacities, rows.size))))
+        table.resize(jobs * options, capacities)
+        model = MultipleChoiceKnapsack.from_arrays(
+            rng.integers(1, 100, jobs * options).astype(float),
+            table,
+            np.arange(0, jobs * options + 1, options),
+            np.full(capacities, 6),
+            required=False,
+        )
+        menus = build(model)
+        assert menus is not None and menus.is_sparse
+        one_by_one = by_density(menus, cheapest(menus), per_job)
+        monkeypatch.setattr(repair, "_SEVERAL", 10**9)
+        together = by_density(menus, cheapest(menus), per_job)
+        monkeypatch.undo()
+        assert one_by_one is not None and together is not None and (one_by_one == together).all()
+
+
+def test_rows_that_hold_options_together_leave_somebody_something_after_no_time() -> None:
+    """What uses least was no choice there, so that a call ended with nobody: here jobs wait by options."""
+    nodes = [{"names": "n[0-15]", "at": {"rack": "r[0-3]"}, "capacity": {"gpu": 8}}]
+    jobs = [
+        {
+            "id": f"j{k}",
+            "options": [{"id": "x", "value": 1.0, "pods": [{"count": k % 6 + 1, "needs": {"gpu": 1}}]}],
+        }
+        for k in range(30)
+    ]
+    head = {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": nodes}
+    rule = {"rule": "spread", "level": "node", "by": "job", "max": 1}
+    given = apportion.read({**head, "jobs": jobs, "rules": [rule]})
+    assert (apportion.solve(given, time_limit=0.001).objective or 0.0) >= 5.0
