@@ -18,6 +18,7 @@ from apportion.instances.placement.bundles import (
     MOST_WEIGHT,
     BundledSite,
     bundled_program,
+    pods_are_apart,
     shared_level,
     sharing_rows,
     weights_row,
@@ -62,7 +63,7 @@ class PlacementByBundle(PlacementByShape):
         limit_tenants(made, instance)
         self._limits = [row.name for row in made.rows[before:]]
         self.compiled(made.instance, made, forms)
-        self.plain, self._all = self.model, instance
+        self.plain, self._all, self._apart = self.model, instance, pods_are_apart(instance)
         self._known: dict[tuple[int, tuple[Any, ...]], _Nodes] = {}
         self._nodes: Sequence[Sequence[int]] = ()
         if isinstance(site := self.program.site, BundledSite):
@@ -106,6 +107,7 @@ class PlacementByBundle(PlacementByShape):
             share=share,
             places=[self._across[level][at] for at in range(len(site.nodes)) for level in site.across],
             now=self._running,
+            apart=self._apart,
         )
 
     @cached_property
@@ -224,7 +226,7 @@ class PlacementByBundle(PlacementByShape):
         now = tuple(
             tuple(position[node] for of, count in one for node in self._now(of, bundle, count)) for one in own
         )
-        return PodPacking(self._rooms[bundle], tuple(jobs), pods, known, places, now)
+        return PodPacking(self._rooms[bundle], tuple(jobs), pods, known, places, now, self._apart)
 
     def _places(self, bundle: int, pods: tuple[tuple[int, int], ...]) -> NDArray[np.int64] | None:
         """Return the place of every node of a bundle where pods must share one that bundles do not tell."""
@@ -470,7 +472,8 @@ class _Filled:
 
     def puts(self, job: int, pods: tuple[tuple[int, int], ...], alone: PodPacking) -> bool:
         """Put the pods of one more job beside the others, if that goes; say so."""
-        nodes = beside_others(self._left, alone.pods[0], self._weights, alone.places[0], alone.now[0])
+        apart: list[int] | None = [] if alone.apart else None
+        nodes = beside_others(self._left, alone.pods[0], self._weights, alone.places[0], alone.now[0], apart)
         if nodes is not None:
             self.jobs[job], self.lying[job], self._needs[job] = pods, tuple(nodes), alone.pods[0]
         return nodes is not None

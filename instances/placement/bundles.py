@@ -27,7 +27,7 @@ from msgspec.structs import force_setattr
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.goals import is_much, parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
-from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule, StayRule
+from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule, SpreadRule, StayRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -96,6 +96,11 @@ class BundledSite(Site):
     used: Mapping[str, Integers] = field(default_factory=dict)
     worth: Fraction = Fraction(0)
     _rooms: dict[Any, Integers] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """How many nodes every bundle has, int64 [bundles]."""
+        return np.bincount(self.bundle, minlength=len(self.nodes))
 
     @cached_property
     def members(self) -> tuple[Integers, ...]:
@@ -438,13 +443,15 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
 
     Where jobs run, value must be the first goal: bundles do not tell who moves.
     """
-    if not all(map(_leaves_places, instance.rules)) or any(hasattr(one, "level") for one in _asked(instance)):
+    asked = [one for one in _asked(instance) if not _keeps_apart(one, instance)]
+    rules = [one for one in instance.rules if not _keeps_apart(one, instance)]
+    if not all(map(_leaves_places, rules)) or any(hasattr(one, "level") for one in asked):
         return False
     if not is_much(instance.wanted[0]) and any(job.current is not None for job in instance.jobs):
         return False
     options = [option for job in instance.jobs for option in job.options]
-    asked = (pods for option in options for pods in option.pods)
-    return all(pods.preferred is UNSET and not pods.slices for pods in asked) and all(
+    pods = (pods for option in options for pods in option.pods)
+    return all(one.preferred is UNSET and not one.slices for one in pods) and all(
         shared_level(option) is not None for option in options
     )
 
@@ -461,9 +468,21 @@ def _leaves_places(rule: Any) -> bool:
     return counts or isinstance(rule, DrainRule | MaxStopsRule)
 
 
+def pods_are_apart(instance: PlacementInstance) -> bool:
+    """Return whether a rule keeps the pods of every job on nodes of their own, which bundles can keep."""
+    return any(_keeps_apart(rule, instance) for rule in instance.rules)
+
+
+def _keeps_apart(rule: Any, instance: PlacementInstance) -> bool:
+    if not isinstance(rule, SpreadRule) or (rule.level, rule.by, rule.max) != (instance.levels[-1], "job", 1):
+        return False
+    return not rule.of and all(len(option.pods) == 1 for job in instance.jobs for option in job.options)
+
+
 def _names_level(instance: PlacementInstance, level: str) -> bool:
     """Return whether a rule, a goal or pods of an instance speak of a level."""
-    if any(getattr(one, "level", None) == level for one in _asked(instance)):
+    asked = [one for one in _asked(instance) if not _keeps_apart(one, instance)]
+    if any(getattr(one, "level", None) == level for one in asked):
         return True
     for job in instance.jobs:
         for option in job.options:

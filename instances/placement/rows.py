@@ -150,7 +150,8 @@ def present_in(made: Program, job: PlacementJob, pods: str, inside: Mask) -> int
 def _spread(made: Program, rule: rules.SpreadRule) -> None:
     for group, classes in classes_by_group(made, rule.by):
         for name, inside in each_place(made, rule.level):
-            limit = rule.of.get(group, rule.max)
+            nodes = int(made.site.sizes[inside].sum()) if rule.level == made.site.levels[-1] else 1
+            limit = rule.of.get(group, rule.max) * nodes
             made.row(f"spread of {group} in {name}", made.inside(inside, classes), limit)
 
 

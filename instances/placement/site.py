@@ -62,6 +62,11 @@ class Site:
         """Every resource that nodes have any of."""
         return tuple(dict.fromkeys(name for group in self.groups for name in group.capacity))
 
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many nodes every one of them stands for, int64 [nodes]."""
+        return np.ones(len(self.nodes), dtype=np.int64)
+
     def upwards(self, level: str) -> tuple[str, ...]:
         """Return a level and those above it in its tree, the top first."""
         if level == self.levels[-1]:

@@ -401,9 +401,9 @@ class _Plan:
         for at, own in groupby(kinds, lambda kind: int(menus.kind_bundle[kind])):
             members, needs = menus.members[at][1], menus.needs[list(own)].tolist()
             there = left[:, members]
-            found = beside_others(
-                there, needs, self._weights, place, now[len(nodes) : len(nodes) + len(needs)]
-            )
+            here = now[len(nodes) : len(nodes) + len(needs)]
+            apart: list[int] | None = [] if menus.apart else None
+            found = beside_others(there, needs, self._weights, place, here, apart)
             if found is None:
                 return False
             left[:, members] = there
@@ -430,7 +430,7 @@ class _Plan:
                     was.append(tuple(menus.position[there[pod]] if there[pod] >= 0 else -1 for pod in own))
                     here.append(tuple(menus.position[self.nodes[chooser][pod]] for pod in own))
             rooms = tuple(map(tuple, menus.free[members].tolist()))
-            packing = PodPacking(rooms, (), tuple(pods), None, tuple(places), tuple(was))
+            packing = PodPacking(rooms, (), tuple(pods), None, tuple(places), tuple(was), menus.apart)
             for (chooser, own), nodes in zip(jobs, most_staying(packing, here, seconds), strict=True):
                 found = list(self.nodes[chooser])
                 for pod, node in zip(own, nodes, strict=True):
@@ -462,9 +462,30 @@ class _Plan:
     def _takes(self, option: int, slots: list[list[int]]) -> None:
         """Give an option's pods nodes that patterns have for them, if there are enough and they fit there."""
         kinds = self._kinds(option)
-        if all(len(slots[kind]) >= count for kind, count in Counter(kinds).items()):
-            nodes, left = [slots[kind].pop() for kind in kinds], self._left.copy()
+        nodes = _distinct(kinds, slots) if self._menus.apart else _last(kinds, slots)
+        if nodes is not None:
+            left = self._left.copy()
             np.subtract.at(left.T, nodes, self._menus.needs[kinds])
             if (left[:, nodes] >= 0).all():
                 self._left = left
                 self._set(option, nodes)
+
+
+def _last(kinds: Sequence[int], slots: Sequence[list[int]]) -> list[int] | None:
+    """Take a slot for every pod, the last of its kind; ``None`` where there are too few."""
+    if any(len(slots[kind]) < count for kind, count in Counter(kinds).items()):
+        return None
+    return [slots[kind].pop() for kind in kinds]
+
+
+def _distinct(kinds: Sequence[int], slots: Sequence[list[int]]) -> list[int] | None:
+    """Take a slot for every pod on a node of its own, where most are left; ``None`` where too few are."""
+    found = list[int]()
+    for kind in kinds:
+        free = Counter(node for node in slots[kind] if node not in found)
+        if not free:
+            return None
+        found.append(max(free, key=lambda node: (free[node], -node)))
+    for kind, node in zip(kinds, found, strict=True):
+        slots[kind].remove(node)
+    return found

@@ -8,7 +8,7 @@ steps.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from operator import truediv
 from typing import Any
 
@@ -64,41 +64,53 @@ def _searched(
     totals = [max(1, sum(each)) for each in zip(*rooms, strict=True)]
 
     def order(pod: tuple[int, int, _Need]) -> tuple[Any, ...]:
-        """Return the turn of a pod: first those of jobs of one place, job by job, the largest first."""
+        """Return the turn of a pod: first those of jobs of one place, job by job, the largest first.
+
+        Those of every job are together as well where no two of them may lie on one node.
+        """
         size, of_job = (
             sum(map(truediv, map(sum, zip(*some, strict=True)), totals))
             for some in ([pod[2]], packing.pods[pod[0]])
         )
         shares = places[pod[0]] is not None
-        return (not shares, -of_job if shares else 0, pod[0] if shares else 0, -size, pod[2])
+        together = shares or packing.apart
+        return (not shares, -of_job if together else 0, pod[0] if together else 0, -size, pod[2])
 
     pods = sorted(((job, at, need) for job in jobs for at, need in enumerate(packing.pods[job])), key=order)
     levels = [*{id(one): one.tolist() for one in places if one is not None}.values()]
     left, found, dead = list(rooms), dict[tuple[int, int], int](), set[Any]()
     tried = 0
 
-    def alike() -> list[tuple[Any, ...]]:
-        """Return by node what it has in common with those that are as good: where it is, or beside what."""
-        if len(levels) != 1:
-            return [*zip(*levels, strict=True)] or [()] * len(left)
-        rooms_at: dict[int, list[_Need]] = {}
-        for at, room in zip(levels[0], left, strict=True):
-            rooms_at.setdefault(at, []).append(room)
-        beside = {at: tuple(sorted(those)) for at, those in rooms_at.items()}
-        return [beside[at] for at in levels[0]]
+    def alike(taken: Container[int]) -> list[tuple[Any, ...]]:
+        """Return by node what it has in common with those that are as good: where it is, or beside what.
 
-    def place(turn: int, before: int | None) -> bool | None:
+        And whether pods like the next one may not lie there, as they may not lie where others do.
+        """
+        barred = [node in taken for node in range(len(left))]
+        if len(levels) != 1:
+            return [*zip(*levels, barred, strict=True)]
+        rooms_at: dict[int, list[tuple[bool, _Need]]] = {}
+        for at, no, room in zip(levels[0], barred, left, strict=True):
+            rooms_at.setdefault(at, []).append((no, room))
+        beside = {at: tuple(sorted(those)) for at, those in rooms_at.items()}
+        return [(no, beside[at]) for at, no in zip(levels[0], barred, strict=True)]
+
+    def place(turn: int, before: int | None, lying: tuple[int, ...] = ()) -> bool | None:
+        """Place the pods from a turn on; told are the node of the one before, and those barred to its job."""
         nonlocal tried
         if turn == len(pods):
             return True
         (job, at, need), decided, seen = pods[turn], True, set[Any]()
-        here, mates = places[job], alike()
+        taken = lying if packing.apart and turn and pods[turn - 1][0] == job else ()
+        here, mates = places[job], alike(taken)
         begun = here is not None and before is not None and pods[turn - 1][0] == job
         known = turn, begun and mates[before or 0], tuple(sorted(zip(left, mates, strict=True)))
         if known in dead:
             return False
         for node, room in enumerate(left):
             if (room, mates[node]) in seen or any(one > have for one, have in zip(need, room, strict=True)):
+                continue
+            if node in taken:
                 continue
             if here is not None and before is not None and begun and here[node] != here[before]:
                 continue
@@ -107,7 +119,7 @@ def _searched(
             if tried > steps or (end is not None and time.perf_counter() > end):
                 return None
             left[node] = tuple(have - one for one, have in zip(need, room, strict=True))
-            fits = place(turn + 1, node)
+            fits = place(turn + 1, node, (*taken, node) if packing.apart else ())
             left[node] = room
             if fits:
                 found[job, at] = node

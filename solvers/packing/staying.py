@@ -59,7 +59,8 @@ def most_staying(packing: PodPacking, nodes: Nodes, seconds: float | None) -> li
         ways.append(_put_back(packing, [tuple(own) for own in found], end))
     if (moving := _Moving(packing).placed(end)) is not None:
         ways.append(_put_back(packing, moving, end))
-    return max(ways, key=lambda way: _how_many_stay(packing, way))
+    apart = [way for way in ways if packing.are_apart(way)]
+    return max(apart or ways[:1], key=lambda way: _how_many_stay(packing, way))
 
 
 def _how_many_stay(packing: PodPacking, nodes: Nodes) -> int:

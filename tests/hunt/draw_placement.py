@@ -92,6 +92,8 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
         goals = ["value", *(goal for goal in goals if goal != "value")]
     seen = found | {"levels": upper if bundles else [*upper, "node"]}
     known = [rule for name in names if (rule := _rule(rng, name, seen)) is not None]
+    if shares and rng.random() < 0.4:  # which bundles keep as well
+        known.append({"rule": "spread", "level": "node", "by": "job", "max": 1})
     return found | {"rules": known, "goals": [_goal(rng, goal, seen) for goal in goals]}
 
 
