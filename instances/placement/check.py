@@ -175,45 +175,39 @@ def _limit(placed: Placed, rule: rules.LimitRule) -> Broken:
 
 
 def _spread(placed: Placed, rule: rules.SpreadRule) -> Broken:
-    for group, jobs in placed.group(rule.by).items():
-        for name, inside in placed.places(rule.level).items():
-            limit, number = rule.of.get(group, rule.max), placed.count(inside, jobs)
+    for group, there in placed.lying(rule.level, rule.by).items():
+        limit = rule.of.get(group, rule.max)
+        for name, number in there.items():
             if number > limit:
                 yield name, f"has {number} pods of {group!r}, at most {limit} may be there"
 
 
 def _share(placed: Placed, rule: rules.ShareRule) -> Broken:
-    for group, jobs in placed.group(rule.by).items():
-        size = sum(job.most_pods for job in placed.instance.jobs if job.id in jobs)
+    groups = placed.group(rule.by)
+    for group, there in placed.lying(rule.level, rule.by).items():
+        size = sum(job.most_pods for job in placed.instance.jobs if job.id in groups[group])
         most = math.floor(Fraction(rule.fraction) * size + Fraction(1, 10**9))
-        for name, inside in placed.places(rule.level).items():
-            number = placed.count(inside, jobs)
+        for name, number in there.items():
             if number > most:
                 yield name, f"has {number} pods of {group!r}, at most {most} may be there"
 
 
 def _at_least(placed: Placed, rule: rules.AtLeastRule) -> Broken:
-    for group, jobs in placed.group(rule.by).items():
-        for name, inside in placed.places(rule.level).items():
-            if 0 < (number := placed.count(inside, jobs)) < rule.min:
+    for group, there in placed.lying(rule.level, rule.by).items():
+        for name, number in there.items():
+            if number < rule.min:
                 yield name, f"has {number} pods of {group!r}, not none or {rule.min}"
 
 
-def _in_places(placed: Placed, level: str, jobs: Iterable[str]) -> list[str]:
-    return [name for name, inside in placed.places(level).items() if placed.count(inside, jobs)]
-
-
 def _together(placed: Placed, rule: rules.TogetherRule) -> Broken:
-    for group, jobs in placed.group(rule.by).items():
-        used, limit = _in_places(placed, rule.level, jobs), rule.of.get(group, rule.max_places)
+    for group, used in placed.lying(rule.level, rule.by).items():
+        limit = rule.of.get(group, rule.max_places)
         if len(used) > limit:
             yield group, f"lies in {len(used)} places of level {rule.level}, at most {limit} are allowed"
 
 
 def _exclusive(placed: Placed, rule: rules.ExclusiveRule) -> Broken:
-    there = Counter(
-        name for jobs in placed.group(rule.by).values() for name in _in_places(placed, rule.level, jobs)
-    )
+    there = Counter(name for used in placed.lying(rule.level, rule.by).values() for name in used)
     for name, number in there.items():
         if number > rule.max_groups:
             yield name, f"has pods of {number} groups, at most {rule.max_groups} are allowed"
@@ -413,16 +407,13 @@ def _left(placed: Placed, goal: goals.LeftGoal) -> int:
 
 
 def _spread_excess(placed: Placed, goal: goals.SpreadExcessGoal) -> int:
-    return sum(
-        max(0, placed.count(inside, jobs) - goal.max)
-        for jobs in placed.group(goal.by).values()
-        for inside in placed.places(goal.level).values()
-    )
+    there = placed.lying(goal.level, goal.by).values()
+    return sum(max(0, number - goal.max) for own in there for number in own.values())
 
 
 def _together_excess(placed: Placed, goal: goals.TogetherExcessGoal) -> int:
-    used = (len(_in_places(placed, goal.level, jobs)) for jobs in placed.group(goal.by).values())
-    return sum(max(0, number - goal.max_places) for number in used)
+    there = placed.lying(goal.level, goal.by).values()
+    return sum(max(0, len(used) - goal.max_places) for used in there)
 
 
 def _balance(placed: Placed, goal: goals.BalanceGoal) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -122,6 +123,19 @@ class Placed:
     def group(self, by: Any) -> dict[str, set[str]]:
         """Return the jobs of every group, all of them as one where there is no grouping."""
         return groups_of(self.instance.jobs, by)
+
+    def lying(self, level: str, by: Any) -> dict[str, dict[str, int]]:
+        """Return of every group the places of a level that have pods of it in the plan, and how many."""
+        members, names, groups = self.site.place[level].tolist(), self.site.places[level], self.group(by)
+        owner = {job: group for group, jobs in groups.items() for job in jobs}
+        found: dict[str, Counter[int]] = {group: Counter() for group in groups}
+        for (job, _), on in self.after.items():
+            for node, number in on.items() if job in owner else ():
+                found[owner[job]][members[self.site.number[node]]] += number
+        return {
+            group: {names[at]: number for at, number in sorted(own.items()) if number}
+            for group, own in found.items()
+        }
 
     def count(self, nodes: Iterable[str], jobs: Iterable[str] | None = None) -> int:
         """Return how many pods, of some jobs or all, are at these nodes in the plan."""
