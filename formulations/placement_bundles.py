@@ -472,8 +472,8 @@ class _Filled:
 
     def puts(self, job: int, pods: tuple[tuple[int, int], ...], alone: PodPacking) -> bool:
         """Put the pods of one more job beside the others, if that goes; say so."""
-        apart: list[int] | None = [] if alone.apart else None
-        nodes = beside_others(self._left, alone.pods[0], self._weights, alone.places[0], alone.now[0], apart)
+        place, now = alone.places[0], alone.now[0]
+        nodes = beside_others(self._left, alone.pods[0], self._weights, place, now, alone.beside)
         if nodes is not None:
             self.jobs[job], self.lying[job], self._needs[job] = pods, tuple(nodes), alone.pods[0]
         return nodes is not None

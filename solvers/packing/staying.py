@@ -184,7 +184,8 @@ def _put_back(packing: PodPacking, nodes: Nodes, end: float) -> list[tuple[int, 
             np.add.at(trial.T, list(found[one]), needs[one])
         lying = dict[int, tuple[int, ...]]()
         for one in again:
-            here = beside_others(trial, packing.pods[one], weights, places[one], packing.now[one])
+            now = packing.now[one]
+            here = beside_others(trial, packing.pods[one], weights, places[one], now, packing.beside)
             if here is None:
                 break
             lying[one] = tuple(here)
@@ -221,13 +222,13 @@ class _Moving:
         while waiting and tries and time.perf_counter() < end:
             tries -= 1
             job = heappop(waiting)[1]
-            pods, place = self._packing.pods[job], self._places[job]
-            nodes = beside_others(self._left, pods, self._weights, place, self._packing.now[job])
+            pods, place, now = self._packing.pods[job], self._places[job], self._packing.now[job]
+            nodes = beside_others(self._left, pods, self._weights, place, now, self._packing.beside)
             if nodes is None:
                 for other in self._who_makes_room(job):
                     self._takes_away(other)
                     heappush(waiting, (-self._size[other], other))
-                nodes = beside_others(self._left, pods, self._weights, place)
+                nodes = beside_others(self._left, pods, self._weights, place, (), self._packing.beside)
             if nodes is None:
                 return None
             self._lies(job, nodes)
@@ -267,6 +268,8 @@ class _Moving:
             return set()
         some = need > 0
         fit = (self._left[some] // need[some, None]).min(axis=0)
+        if self._packing.apart:
+            fit = np.minimum(fit, 1)
         costs = list[tuple[int, int, set[int]]]()
         for node in range(fit.size):
             others = self._few_on(node, need, self._size[job])
@@ -281,7 +284,7 @@ class _Moving:
             for _, node, others in costs:
                 if count >= wanted:
                     break
-                if inside[node]:
+                if inside[node] and not (self._packing.apart and fit[node]):
                     gone |= others
                     count += 1
             cost = sum(len(self._found[one]) for one in gone)

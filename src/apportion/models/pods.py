@@ -278,6 +278,11 @@ class PodPacking:
     now: tuple[tuple[int, ...], ...] = ()
     apart: bool = False
 
+    @property
+    def beside(self) -> list[int] | None:
+        """What `beside_others` is told of a job that has no pod on any node yet: none, if that matters."""
+        return [] if self.apart else None
+
     def are_apart(self, nodes: Sequence[Sequence[int]]) -> bool:
         """Return whether no two pods of a job lie on one node of those given by job, where they must not."""
         return not self.apart or all(len(set(own)) == len(own) for own in nodes)
