@@ -126,8 +126,9 @@ class PlacementMenus(OptionMenus):
         return {"placement": found}
 
     def bounded(self, gpu_type: str, weights: tuple[int, ...]) -> PlacementMenus:
-        """Return the same: no weights are found for placements."""
-        raise NotImplementedError(gpu_type, weights)
+        """Return the same: no weights of sizes are found where pods are placed by a formulation."""
+        del gpu_type, weights
+        return self
 
     def excluding(self, gpu_type: str, choice: NDArray[np.int64]) -> PlacementMenus:
         """Return the same without the options of a choice together."""

@@ -268,6 +268,8 @@ def _some(names: Sequence[str]) -> str:
 
 def limit_tenants(made: Program, instance: PlacementInstance) -> None:
     """Add the limits of tenants and the floors under shares to the rows of an instance's program."""
+    import numpy as np
+
     from apportion.instances.placement.program import Form
 
     if not is_tenanted(instance):
@@ -276,8 +278,11 @@ def limit_tenants(made: Program, instance: PlacementInstance) -> None:
     limits = {name: room for name, room in ledger.limits.items() if name not in ledger.capacities}
     columns, factors = {name: list[int]() for name in limits}, {name: list[int]() for name in limits}
     constant = dict.fromkeys(limits, 0)
+    every: dict[str, set[str]] = {}
+    for job, name in made.chosen:
+        every.setdefault(job, {WAITS}).add(name)
     for job, options in ledger.options.items():
-        barred = {*(name for owner, name in made.chosen if owner == job), WAITS}
+        barred = every.get(job, {WAITS})
         for at, option in enumerate(options):
             barred.discard(str(option.name))
             here = made.waiting.get(job, []) if option.idle else made.chosen.get((job, str(option.name)), [])
@@ -292,7 +297,8 @@ def limit_tenants(made: Program, instance: PlacementInstance) -> None:
             if here:
                 made.row(f"{job} has what is due to it", Form.of(here), 0)
     for name, room in limits.items():
-        made.row(name, Form.of(columns[name], factors[name], constant[name]), room)
+        each = np.array(factors[name], dtype=np.int64)
+        made.row(name, Form.of(columns[name], each, constant[name]), room)
 
 
 OPTION_SET = OptionSet(
