@@ -81,9 +81,9 @@ class MenuFormulation:
         if instance.max_changes is not UNSET:
             for at, job in enumerate(instance.jobs):
                 if job.current is not None:
-                    listed = bool(free[at]) and self._lists_waiting
-                    self.menus[at] = _counting_changes(self.menus[at], job.current, may_wait=listed)
-                    free[at] &= not listed
+                    explicit = bool(free[at]) and self._lists_waiting
+                    self.menus[at] = _counting_changes(self.menus[at], job.current, may_wait=explicit)
+                    free[at] &= not explicit
         names, amounts = _capacities(instance)
         self.current = np.array(
             [_position(menu, job.current) for job, menu in zip(instance.jobs, self.menus, strict=True)],

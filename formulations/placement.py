@@ -8,7 +8,7 @@ from copy import copy
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET
@@ -25,14 +25,21 @@ from apportion.instances.placement.goals import JobsStoppedGoal, is_much, names_
 from apportion.instances.placement.kind import as_fixed, limit_tenants, maximizes
 from apportion.instances.placement.program import MOST_CELLS, Form, PodsAt, Program
 from apportion.instances.placement.schema import PlacementJob, PlacementOption
-from apportion.instances.placement.site import site_of
+from apportion.instances.placement.site import Site, site_of
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.instances.tenants.tree import distinct
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Sense
 from apportion.models.packing import FormulatedPacking
+from apportion.models.uses import beside
 
 __all__ = ["PlacementByShape", "PlacementMenus"]
+
+_NODES = "nodes"
+_MOST_SIZES = 32
+"""Sizes of pods that are counted."""
+_Size = tuple[tuple[str, int], ...]
+"""What a pod needs of every resource."""
 
 
 class PlacementMenus(OptionMenus):
@@ -51,78 +58,61 @@ class PlacementMenus(OptionMenus):
 
     def __init__(self, instance: PlacementInstance) -> None:
         super().__init__(instance)
-        self._site: PlacementInstance = copy(as_fixed(instance))
         if not is_tenanted(instance):
             return
+        self._round: PlacementInstance = copy(as_fixed(instance))
         # where pods lie is asked of what keeps the limits of tenants, whatever it is worth
         for field, given in (("tenants", UNSET), ("fairness", UNSET), ("goals", (JobsStoppedGoal(),))):
-            force_setattr(self._site, field, given)
-        sizes = _pods_by_size(instance)
-        taken = set(self.model.capacity_names)
-        uses = [self._counts(row, sizes) for row in range(self.model.num_options)]
-        listed = [", ".join(f"{need} {name}" for name, need in size) for size in sizes]
-        names = [distinct(f"pods of {needs}", taken) for needs in listed]
-        self.model = _under(self.model, np.array(uses, dtype=np.int64), list(sizes.values()), names)
+            force_setattr(self._round, field, given)
+        self._site = site_of(instance)
+        owner = self.model.job_of_option().tolist()
+        menus = [{one.id: one for one in job.options} for job in instance.jobs]
+        self._options = [menus[job].get(name) for job, name in zip(owner, self._names, strict=True)]
+        sizes, taken = _pods_by_size(instance, self._site), set(self.model.capacity_names)
+        uses = [[_pods_of_size(option, size) for option in self._options] for size in sizes]
+        needs = [", ".join(f"{need} {name}" for name, need in size) for size in sizes]
+        names = [distinct(f"pods of {each}", taken) for each in needs]
+        self.model = _under(self.model, uses, list(sizes.values()), names)
 
-    def _counts(self, row: int, sizes: Mapping[_Size, int]) -> list[int]:
-        """Return how many pods of every size, or larger, an option has."""
-        pods = () if (option := self._option(row)) is None else option.pods
-        return [
-            sum(one.fewest for one in pods if all(one.takes(of) >= need for of, need in size))
-            for size in sizes
-        ]
-
-    def _option(self, row: int) -> PlacementOption | None:
-        """Return the option of a row; ``None`` for waiting, and for no row."""
-        if row < 0:
-            return None
-        job = self._site.jobs[int(np.searchsorted(self.model.offsets, row, side="right")) - 1]
-        return next((one for one in job.options if one.id == self.option_name(row)), None)
+    def _chosen(self, choice: NDArray[np.int64]) -> list[PlacementOption | None]:
+        """Return the option of every job; ``None`` for waiting, and for no row."""
+        return [None if row < 0 else self._options[row] for row in choice.tolist()]
 
     def packings(self, choice: NDArray[np.int64]) -> dict[str, FormulatedPacking]:
         """Return the question where the pods of a choice lie."""
-        jobs = tuple(job for job, row in enumerate(choice.tolist()) if self._option(row) is not None)
-        number, alone = site_of(self._site).number, not self._site.rules
+        number, ids = self._site.number, [job.id for job in self._round.jobs]
+        chosen = {job: option for job, option in enumerate(self._chosen(choice)) if option is not None}
 
         def nodes(plan: Any) -> list[list[int]]:
-            on = [plan["placement"][self._site.jobs[job].id]["on"] for job in jobs]
-            pods = [cast(PlacementOption, self._option(int(choice[job]))).pods for job in jobs]
-            return [
-                [
-                    number[node]
-                    for one in own
-                    for node, count in there.get(one.name, {}).items()
-                    for _ in range(count)
-                ]
-                for own, there in zip(pods, on, strict=True)
-            ]
+            on = [(option.pods, plan["placement"][ids[job]]["on"]) for job, option in chosen.items()]
+            each = [[there.get(one.name, {}) for one in pods] for pods, there in on]
+            return [[number[node] for own in all_ for node in Counter(own).elements()] for all_ in each]
 
-        return {_NODES: FormulatedPacking(jobs, lambda some: self._placing(choice, some), nodes, alone)}
+        alone = not self._round.rules
+        return {_NODES: FormulatedPacking((*chosen,), lambda some: self._placing(choice, some), nodes, alone)}
 
     def _placing(self, choice: NDArray[np.int64], jobs: Sequence[int]) -> PlacementByShape:
         """Return the ways to place the pods of these jobs as a choice has them, of others that have none."""
         from apportion.formulations.placement_bundles import PlacementByBundle
 
-        inside, options = set(jobs), [self._option(row) for row in choice.tolist()]
-        alone, placed = not self._site.rules, list[PlacementJob]()
-        for at, (job, option, row) in enumerate(zip(self._site.jobs, options, choice.tolist(), strict=True)):
+        inside, alone, placed = set(jobs), not self._round.rules, list[PlacementJob]()
+        each = zip(self._round.jobs, self._chosen(choice), choice.tolist(), strict=True)
+        for at, (job, option, row) in enumerate(each):
             if option is not None:
                 placed += [remade(job, pinned=option.id)] if at in inside else []
             else:  # where rules speak of a job of which nothing is known, it may have anything
                 placed.append(job if row < 0 and not alone else _waiting(job, absent=row < 0))
-        asked = remade(self._site, jobs=tuple(placed))
+        asked = remade(self._round, jobs=tuple(placed))
         return PlacementByBundle(asked) if takes_bundles(asked) else PlacementByShape(asked)
 
     def plan_on(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> Plan:
         """Return the plan of a choice whose pods were placed."""
-        site, found = site_of(self._site), {}
-        for job, nodes in zip(self.packings(choice)[_NODES].jobs, placed[_NODES], strict=True):
-            option, left = cast(PlacementOption, self._option(int(choice[job]))), iter(nodes)
-            on = {}
-            for one in option.pods:
-                there = Counter(islice(left, one.fewest))
-                on[one.name] = {site.nodes[node]: count for node, count in there.items()}
-            found[self._site.jobs[job].id] = {"option": option.id, "on": on}
+        names, found, lying = self._site.nodes, {}, iter(placed[_NODES])
+        for job, option in zip(self._round.jobs, self._chosen(choice), strict=True):
+            if option is not None:
+                left = iter(next(lying))
+                on = {one.name: Counter(names[at] for at in islice(left, one.fewest)) for one in option.pods}
+                found[job.id] = {"option": option.id, "on": {name: dict(own) for name, own in on.items()}}
         return {"placement": found}
 
     def bounded(self, gpu_type: str, weights: tuple[int, ...]) -> PlacementMenus:
@@ -134,20 +124,14 @@ class PlacementMenus(OptionMenus):
         """Return the same without the options of a choice together."""
         del gpu_type
         found, rows = copy(self), choice[choice >= 0]
-        use = np.zeros((self.model.num_options, 1), dtype=np.int64)
+        use = np.zeros(self.model.num_options, dtype=np.int64)
         use[rows] = 1
-        found.model = _under(self.model, use, [rows.size - 1], ["excluded"])
+        found.model = _under(self.model, [use], [rows.size - 1], ["excluded"])
         return found
 
     def provable(self) -> PlacementMenus:
         """Return the menus themselves: no certificate is of them."""
         return self
-
-
-_NODES = "nodes"
-_MOST_SIZES = 32
-"""Sizes of pods that are counted."""
-_Size = tuple[tuple[str, int], ...]
 
 
 def _waiting(job: PlacementJob, *, absent: bool) -> PlacementJob:
@@ -157,21 +141,23 @@ def _waiting(job: PlacementJob, *, absent: bool) -> PlacementJob:
 
 
 def _under(
-    model: MultipleChoiceKnapsack, uses: NDArray[np.int64], rooms: Sequence[int], names: Sequence[str]
+    model: MultipleChoiceKnapsack, uses: Sequence[Any], rooms: Sequence[int], names: Sequence[str]
 ) -> MultipleChoiceKnapsack:
-    """Return menus held to further capacities as well; uses are int64 [options, capacities]."""
-    if not names:
-        return model
-    return model.under(
-        np.column_stack([model.uses, uses.reshape(-1, len(names))]),
-        np.concatenate((model.capacities, np.array(rooms, dtype=np.int64))),
-        (*model.capacity_names, *names),
-    )
+    """Return menus held to further capacities as well, of which uses are int64 [options] each."""
+    columns = [np.array(one, dtype=np.int64) for one in uses]
+    capacities = np.append(model.capacities, np.array(rooms, dtype=np.int64))
+    every: Any = beside(model.matrix, columns)
+    return model.under(every, capacities, (*model.capacity_names, *names))
 
 
-def _pods_by_size(instance: PlacementInstance) -> dict[_Size, int]:
+def _pods_of_size(option: PlacementOption | None, size: _Size) -> int:
+    """Return how many pods of a size, or larger, an option has."""
+    pods = () if option is None else option.pods
+    return sum(one.fewest for one in pods if all(one.takes(of) >= need for of, need in size))
+
+
+def _pods_by_size(instance: PlacementInstance, site: Site) -> dict[_Size, int]:
     """Return by what pods need how many of them, or of larger ones, fit on the nodes."""
-    site = site_of(instance)
     free = {name: site.free(name) for name in site.limited}
     found = dict[_Size, int]()
     for pods in (pods for job in instance.jobs for option in job.options for pods in option.pods):

@@ -18,7 +18,7 @@ from apportion.instances.placement.bundles import (
     MOST_WEIGHT,
     BundledSite,
     bundled_program,
-    pods_are_apart,
+    has_anti_affinity,
     shared_level,
     sharing_rows,
     weights_row,
@@ -63,7 +63,7 @@ class PlacementByBundle(PlacementByShape):
         limit_tenants(made, instance)
         self._limits = [row.name for row in made.rows[before:]]
         self.compiled(made.instance, made, forms)
-        self.plain, self._all, self._apart = self.model, instance, pods_are_apart(instance)
+        self.plain, self._all, self._anti_affinity = self.model, instance, has_anti_affinity(instance)
         self._known: dict[tuple[int, tuple[Any, ...]], _Nodes] = {}
         self._nodes: Sequence[Sequence[int]] = ()
         if isinstance(site := self.program.site, BundledSite):
@@ -107,7 +107,7 @@ class PlacementByBundle(PlacementByShape):
             share=share,
             places=[self._across[level][at] for at in range(len(site.nodes)) for level in site.across],
             now=self._running,
-            apart=self._apart,
+            anti_affinity=self._anti_affinity,
         )
 
     @cached_property
@@ -226,7 +226,7 @@ class PlacementByBundle(PlacementByShape):
         now = tuple(
             tuple(position[node] for of, count in one for node in self._now(of, bundle, count)) for one in own
         )
-        return PodPacking(self._rooms[bundle], tuple(jobs), pods, known, places, now, self._apart)
+        return PodPacking(self._rooms[bundle], tuple(jobs), pods, known, places, now, self._anti_affinity)
 
     def _places(self, bundle: int, pods: tuple[tuple[int, int], ...]) -> NDArray[np.int64] | None:
         """Return the place of every node of a bundle where pods must share one that bundles do not tell."""

@@ -19,7 +19,7 @@ from apportion.instances.gap_filling import GapFillingJob
 from apportion.instances.kinds import Instance, kind_of
 from apportion.instances.matching import MatchingJob
 from apportion.instances.multiple_choice_knapsack import KnapsackJob
-from apportion.instances.tenants.schema import OwnedJob, TenantedJob
+from apportion.instances.tenants.schema import JobOfTenant
 from apportion.instances.tenants.tree import RELATIVE
 
 __all__ = [
@@ -221,7 +221,7 @@ def unpin_of(draft: Draft, ids: list[str]) -> None:
     lifted: Any = {field: None}
     for name in ids:
         job = draft.job(name)
-        if isinstance(job, TenantedJob | OwnedJob):
+        if isinstance(job, JobOfTenant):
             job = replace(job, best_rate=UNSET)
         draft.replace(replace(job, **lifted))
 

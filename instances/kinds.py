@@ -54,8 +54,8 @@ def _with_tenants(kind: ProblemType) -> ProblemType:
 
     def exact_bound(instance: Any, multipliers: Mapping[str, float]) -> Fraction | None:
         options = kind.option_set
-        listed = options is not None and options.sums(instance) and not options.relaxes
-        if kind.exact_bound is not options_bound and not (listed and is_tenanted(instance)):
+        by_options = options is not None and options.sums(instance) and not options.relaxes
+        if kind.exact_bound is not options_bound and not (by_options and is_tenanted(instance)):
             return kind.exact_bound(instance, multipliers)
         from apportion.instances.price_bound import price_bound
 

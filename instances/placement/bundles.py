@@ -398,8 +398,13 @@ def _pairs(instance: PlacementInstance, fine: Site) -> int:
 
 
 def _asked(instance: PlacementInstance) -> list[Any]:
-    """Return the rules and goals, those of sums one by one."""
-    return [*instance.rules, *(part for goal in instance.wanted for part in parts_of(goal))]
+    """Return the rules that bundles may break, and the goals, those of sums one by one."""
+    return [*_breakable(instance), *(part for goal in instance.wanted for part in parts_of(goal))]
+
+
+def _breakable(instance: PlacementInstance) -> list[Any]:
+    """Return the rules but for those of anti-affinity that every bundle keeps."""
+    return [rule for rule in instance.rules if not _is_anti_affinity(rule, instance)]
 
 
 def _named_nodes(instance: PlacementInstance, *, across: bool) -> set[str]:
@@ -443,15 +448,14 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
 
     Where jobs run, value must be the first goal: bundles do not tell who moves.
     """
-    asked = [one for one in _asked(instance) if not _keeps_apart(one, instance)]
-    rules = [one for one in instance.rules if not _keeps_apart(one, instance)]
-    if not all(map(_leaves_places, rules)) or any(hasattr(one, "level") for one in asked):
+    levels = any(hasattr(one, "level") for one in _asked(instance))
+    if levels or not all(map(_leaves_places, _breakable(instance))):
         return False
     if not is_much(instance.wanted[0]) and any(job.current is not None for job in instance.jobs):
         return False
     options = [option for job in instance.jobs for option in job.options]
-    pods = (pods for option in options for pods in option.pods)
-    return all(one.preferred is UNSET and not one.slices for one in pods) and all(
+    asked = (pods for option in options for pods in option.pods)
+    return all(pods.preferred is UNSET and not pods.slices for pods in asked) and all(
         shared_level(option) is not None for option in options
     )
 
@@ -468,12 +472,12 @@ def _leaves_places(rule: Any) -> bool:
     return counts or isinstance(rule, DrainRule | MaxStopsRule)
 
 
-def pods_are_apart(instance: PlacementInstance) -> bool:
+def has_anti_affinity(instance: PlacementInstance) -> bool:
     """Return whether a rule keeps the pods of every job on nodes of their own, which bundles can keep."""
-    return any(_keeps_apart(rule, instance) for rule in instance.rules)
+    return any(_is_anti_affinity(rule, instance) for rule in instance.rules)
 
 
-def _keeps_apart(rule: Any, instance: PlacementInstance) -> bool:
+def _is_anti_affinity(rule: Any, instance: PlacementInstance) -> bool:
     if not isinstance(rule, SpreadRule) or (rule.level, rule.by, rule.max) != (instance.levels[-1], "job", 1):
         return False
     return not rule.of and all(len(option.pods) == 1 for job in instance.jobs for option in job.options)
@@ -481,8 +485,7 @@ def _keeps_apart(rule: Any, instance: PlacementInstance) -> bool:
 
 def _names_level(instance: PlacementInstance, level: str) -> bool:
     """Return whether a rule, a goal or pods of an instance speak of a level."""
-    asked = [one for one in _asked(instance) if not _keeps_apart(one, instance)]
-    if any(getattr(one, "level", None) == level for one in asked):
+    if any(getattr(one, "level", None) == level for one in _asked(instance)):
         return True
     for job in instance.jobs:
         for option in job.options:

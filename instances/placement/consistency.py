@@ -82,8 +82,7 @@ def noted(instance: PlacementInstance, problems: list[Problem]) -> None:
     if is_tenanted(instance):
         for at, job in enumerate(instance.jobs):
             _noted_elastic(f"$.jobs[{at}]", job, problems)
-        free = {name: int(site.free(name).sum()) for name in site.resources}
-        check_tenants(instance, free, problems, rates=is_much(instance.wanted[0]))
+        check_tenants(instance, site.free_together(), problems, rates=is_much(instance.wanted[0]))
 
 
 def _noted_job(path: str, job: PlacementJob, site: Site, problems: list[Problem]) -> None:

@@ -33,7 +33,8 @@ from apportion.instances.placement.schema import (
     PlacementJob,
     PlacementRunning,
 )
-from apportion.instances.tenants.ledger import TenantLedger, is_tenanted, keeps_what_it_has
+from apportion.instances.tenants.check import ledger_of
+from apportion.instances.tenants.ledger import is_tenanted, keeps_what_it_has
 from apportion.instances.tenants.tree import tree_of
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ def _free(instance: PlacementInstance) -> dict[str, int]:
     """Return what all nodes have free of every resource together."""
     from apportion.instances.placement.site import site_of
 
-    site = site_of(instance)
-    return {name: int(site.free(name).sum()) for name in site.resources}
+    return site_of(instance).free_together()
 
 
 def _sums(instance: PlacementInstance) -> bool:
@@ -274,7 +274,7 @@ def limit_tenants(made: Program, instance: PlacementInstance) -> None:
 
     if not is_tenanted(instance):
         return
-    ledger = TenantLedger(instance, OPTION_SET, _free(instance), 1 if maximizes(instance) else -1)
+    ledger = ledger_of(PLACEMENT, instance)
     limits = {name: room for name, room in ledger.limits.items() if name not in ledger.capacities}
     columns, factors = {name: list[int]() for name in limits}, {name: list[int]() for name in limits}
     constant = dict.fromkeys(limits, 0)

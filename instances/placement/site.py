@@ -86,6 +86,10 @@ class Site:
         ]
         return np.array(left, np.int64)[self.group]
 
+    def free_together(self) -> dict[str, int]:
+        """Return what all nodes have free of every resource together."""
+        return {name: int(self.free(name).sum()) for name in self.resources}
+
     def counted(self, resource: str, needs: NDArray[np.int64]) -> list[tuple[int, int, int]]:
         """Return node, size and how many pods of that size, or more, it holds beside its sum: none here."""
         del resource, needs

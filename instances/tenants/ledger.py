@@ -18,7 +18,7 @@ from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances.fields import check_count
 from apportion.instances.options import Option, OptionSet
 from apportion.instances.tenants.rows import Row, named_apart, non_preemptible_rows, rows_of
-from apportion.instances.tenants.schema import Fairness, OwnedJob, Tenant, Tenanted, TenantedJob
+from apportion.instances.tenants.schema import Fairness, JobOfTenant, Tenant, Tenanted, TenantedJob
 from apportion.instances.tenants.tree import (
     RELATIVE,
     Tree,
@@ -81,11 +81,7 @@ def check_floors(instance: Any, problems: list[Problem]) -> None:
     if isinstance(instance.tenants, tuple | list):
         known |= {tenant.id for tenant in instance.tenants if isinstance(tenant, Tenant)}
     prefix = job_prefix(known)
-    known |= {
-        prefix + job.id
-        for job in instance.jobs
-        if isinstance(job, TenantedJob | OwnedJob) and hasattr(job, "id")
-    }
+    known |= {prefix + job.id for job in instance.jobs if isinstance(job, JobOfTenant) and hasattr(job, "id")}
     for name, share in floors.items():
         if name not in known:
             meant = did_you_mean(name, known)

@@ -26,7 +26,7 @@ from apportion.instances.tenants.schema import (
     SHARES,
     Fairness,
     FinishTime,
-    OwnedJob,
+    JobOfTenant,
     Quota,
     Tenant,
     TenantedJob,
@@ -35,7 +35,7 @@ from apportion.instances.tenants.tree import Tree, tree_of
 
 __all__ = ["check_tenants", "settle_tenants"]
 
-_Listed = Sequence[tuple[int, TenantedJob | OwnedJob]]
+_Listed = Sequence[tuple[int, JobOfTenant]]
 """Jobs with their places in the instance."""
 
 
@@ -65,8 +65,7 @@ def check_tenants(
     jobs = [
         (index, job)
         for index, job in enumerate(instance.jobs)
-        if isinstance(job, TenantedJob | OwnedJob)
-        and (touched is None or getattr(job, "id", None) in touched)
+        if isinstance(job, JobOfTenant) and (touched is None or getattr(job, "id", None) in touched)
     ]
     if instance.tenants is UNSET:
         if instance.fairness is not UNSET and getattr(instance.fairness, "over", None) != "jobs":
@@ -203,7 +202,7 @@ def _check_members(jobs: _Listed, tree: Tree, problems: list[Problem]) -> None:
             problems.append(Problem(where, message))
 
 
-def _check_job_fields(path: str, job: TenantedJob | OwnedJob, problems: list[Problem]) -> None:
+def _check_job_fields(path: str, job: JobOfTenant, problems: list[Problem]) -> None:
     if job.preemptible is not UNSET and not isinstance(job.preemptible, bool):
         problems.append(Problem(f"{path}.preemptible", "must be true or false"))
     if job.running_s is not UNSET:

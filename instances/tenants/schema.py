@@ -21,6 +21,7 @@ __all__ = [
     "SHARES",
     "Fairness",
     "FinishTime",
+    "JobOfTenant",
     "OwnedJob",
     "Quota",
     "Tenant",
@@ -195,6 +196,10 @@ class OwnedJob(Struct, frozen=True, kw_only=True):
     priority: Priority | UnsetType = UNSET
     finish: FinishTime | UnsetType = UNSET
     best_rate: Amount | UnsetType = UNSET
+
+
+JobOfTenant = TenantedJob | OwnedJob
+"""A job that may belong to a tenant, of any kind."""
 
 
 class Tenanted(Displayable, Struct, frozen=True, kw_only=True):

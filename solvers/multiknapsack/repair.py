@@ -90,7 +90,7 @@ def _take_one_by_one(
 ) -> NDArray[np.float64]:
     """Do what `_take_in_order` does, by the entries of every option alone."""
 
-    def listed(options: NDArray[np.int64]) -> list[dict[int, float]]:
+    def uses_of(options: NDArray[np.int64]) -> list[dict[int, float]]:
         """Return by option what it uses of every capacity."""
         found: list[dict[int, float]] = [{} for _ in range(options.size)]
         for capacity, place, use in zip(
@@ -99,8 +99,8 @@ def _take_one_by_one(
             found[place][capacity] = use
         return found
 
-    room, back = left.tolist(), listed(fallback)
-    for option, job, uses in zip(order.tolist(), menus.job[order].tolist(), listed(order), strict=True):
+    room, back = left.tolist(), uses_of(fallback)
+    for option, job, uses in zip(order.tolist(), menus.job[order].tolist(), uses_of(order), strict=True):
         if done[job] or any(use - back[job].get(of, 0.0) > room[of] for of, use in uses.items()):
             continue
         for of, use in uses.items():

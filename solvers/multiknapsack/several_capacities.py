@@ -274,25 +274,23 @@ class _Run:
         soon = size <= (_SOON_READ if menus.num_capacities >= _MANY else few)
         limit, value, least = self._options.time_limit, self._best.value, cheapest(menus)
         none = value is not None and value <= float(menus.values[least[least >= 0]].sum())
-        beside = self._best.among(menus) if none else None
+        # where rows link options the least uses are no choice
+        mine = self._best.among(menus) if none else None
+        fallback = least if mine is None else mine
         if soon and limit is not None and limit < _SHORT and not (none and menus.is_sparse):
-            self._greedy(menus, every=True, beside=beside)
+            self._greedy(menus, every=True, fallback=fallback)
         elif none:  # whatever it takes: nobody has more than what uses least
-            self._greedy(menus, most=1, beside=beside)
+            self._greedy(menus, most=1, fallback=fallback)
 
     def _greedy(
         self,
         menus: OptionTable,
         every: bool = False,
         most: int = _DENSITIES,
-        beside: NDArray[np.int64] | None = None,
+        fallback: NDArray[np.int64] | None = None,
     ) -> None:
-        """Offer some of the choices by density that were not offered yet, others having what uses least.
-
-        They have instead what a choice gives them, where one is told: of rows that hold options together
-        the least uses are no choice.
-        """
-        least = cheapest(menus) if beside is None else beside
+        """Offer some of the choices by density not offered yet, beside a fallback or what uses least."""
+        least = cheapest(menus) if fallback is None else fallback
         left = max(0, len(self._densities) - most)
         while len(self._densities) > left:
             choice = by_density(menus, least, self._densities.pop(0))

@@ -402,8 +402,8 @@ class _Plan:
             members, needs = menus.members[at][1], menus.needs[list(own)].tolist()
             there = left[:, members]
             here = now[len(nodes) : len(nodes) + len(needs)]
-            apart: list[int] | None = [] if menus.apart else None
-            found = beside_others(there, needs, self._weights, place, here, apart)
+            barred: list[int] | None = [] if menus.anti_affinity else None
+            found = beside_others(there, needs, self._weights, place, here, barred)
             if found is None:
                 return False
             left[:, members] = there
@@ -430,7 +430,7 @@ class _Plan:
                     was.append(tuple(menus.position[there[pod]] if there[pod] >= 0 else -1 for pod in own))
                     here.append(tuple(menus.position[self.nodes[chooser][pod]] for pod in own))
             rooms = tuple(map(tuple, menus.free[members].tolist()))
-            packing = PodPacking(rooms, (), tuple(pods), None, tuple(places), tuple(was), menus.apart)
+            packing = PodPacking(rooms, (), tuple(pods), None, tuple(places), tuple(was), menus.anti_affinity)
             for (chooser, own), nodes in zip(jobs, most_staying(packing, here, seconds), strict=True):
                 found = list(self.nodes[chooser])
                 for pod, node in zip(own, nodes, strict=True):
@@ -462,7 +462,7 @@ class _Plan:
     def _takes(self, option: int, slots: list[list[int]]) -> None:
         """Give an option's pods nodes that patterns have for them, if there are enough and they fit there."""
         kinds = self._kinds(option)
-        nodes = _distinct(kinds, slots) if self._menus.apart else _last(kinds, slots)
+        nodes = _distinct(kinds, slots) if self._menus.anti_affinity else _last(kinds, slots)
         if nodes is not None:
             left = self._left.copy()
             np.subtract.at(left.T, nodes, self._menus.needs[kinds])

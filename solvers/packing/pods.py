@@ -73,7 +73,7 @@ def _searched(
             for some in ([pod[2]], packing.pods[pod[0]])
         )
         shares = places[pod[0]] is not None
-        together = shares or packing.apart
+        together = shares or packing.anti_affinity
         return (not shares, -of_job if together else 0, pod[0] if together else 0, -size, pod[2])
 
     pods = sorted(((job, at, need) for job in jobs for at, need in enumerate(packing.pods[job])), key=order)
@@ -101,7 +101,7 @@ def _searched(
         if turn == len(pods):
             return True
         (job, at, need), decided, seen = pods[turn], True, set[Any]()
-        taken = lying if packing.apart and turn and pods[turn - 1][0] == job else ()
+        taken = lying if packing.anti_affinity and turn and pods[turn - 1][0] == job else ()
         here, mates = places[job], alike(taken)
         begun = here is not None and before is not None and pods[turn - 1][0] == job
         known = turn, begun and mates[before or 0], tuple(sorted(zip(left, mates, strict=True)))
@@ -119,7 +119,7 @@ def _searched(
             if tried > steps or (end is not None and time.perf_counter() > end):
                 return None
             left[node] = tuple(have - one for one, have in zip(need, room, strict=True))
-            fits = place(turn + 1, node, (*taken, node) if packing.apart else ())
+            fits = place(turn + 1, node, (*taken, node) if packing.anti_affinity else ())
             left[node] = room
             if fits:
                 found[job, at] = node

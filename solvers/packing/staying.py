@@ -59,8 +59,8 @@ def most_staying(packing: PodPacking, nodes: Nodes, seconds: float | None) -> li
         ways.append(_put_back(packing, [tuple(own) for own in found], end))
     if (moving := _Moving(packing).placed(end)) is not None:
         ways.append(_put_back(packing, moving, end))
-    apart = [way for way in ways if packing.are_apart(way)]
-    return max(apart or ways[:1], key=lambda way: _how_many_stay(packing, way))
+    kept = [way for way in ways if packing.keeps_anti_affinity(way)]
+    return max(kept or ways[:1], key=lambda way: _how_many_stay(packing, way))
 
 
 def _how_many_stay(packing: PodPacking, nodes: Nodes) -> int:
@@ -268,7 +268,7 @@ class _Moving:
             return set()
         some = need > 0
         fit = (self._left[some] // need[some, None]).min(axis=0)
-        if self._packing.apart:
+        if self._packing.anti_affinity:
             fit = np.minimum(fit, 1)
         costs = list[tuple[int, int, set[int]]]()
         for node in range(fit.size):
@@ -284,7 +284,7 @@ class _Moving:
             for _, node, others in costs:
                 if count >= wanted:
                     break
-                if inside[node] and not (self._packing.apart and fit[node]):
+                if inside[node] and not (self._packing.anti_affinity and fit[node]):
                     gone |= others
                     count += 1
             cost = sum(len(self._found[one]) for one in gone)

@@ -231,7 +231,7 @@ def test_packing_into_places_is_what_enumeration_says(seed: int) -> None:
         apart = rng.random() < 0.5
         place = np.array([node % 2 for node in range(len(rooms))])
         places = tuple(place if rng.random() < 0.7 else None for _ in pods)
-        packing = PodPacking(rooms, tuple(range(len(pods))), pods, places=places, apart=apart)
+        packing = PodPacking(rooms, tuple(range(len(pods))), pods, places=places, anti_affinity=apart)
         found = pack_pods(packing, None)
         needs = [(job, need) for job, own in enumerate(pods) for need in own]
         fits = any(

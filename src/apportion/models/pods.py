@@ -182,7 +182,7 @@ class PodMenus:
     now
         By option of those whose pods are somewhere now: the node of every pod in the order of its entries, -1
         for none.
-    apart
+    anti_affinity
         Whether no two pods of an option lie on one node.
     """
 
@@ -200,7 +200,7 @@ class PodMenus:
     share: NDArray[np.int64]
     places: Sequence[NDArray[np.int64]]
     now: Mapping[int, tuple[int, ...]]
-    apart: bool = False
+    anti_affinity: bool = False
 
     @cached_property
     def members(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
@@ -266,7 +266,7 @@ class PodPacking:
         By job the place of every node where its pods must share one, else ``None``; empty where none must.
     now
         By job of every pod the node where one is now that it may stay for, -1 for none; empty where none is.
-    apart
+    anti_affinity
         Whether no two pods of a job lie on one node.
     """
 
@@ -276,16 +276,16 @@ class PodPacking:
     known: tuple[tuple[int, ...], ...] | None = None
     places: tuple[NDArray[np.int64] | None, ...] = ()
     now: tuple[tuple[int, ...], ...] = ()
-    apart: bool = False
+    anti_affinity: bool = False
 
     @property
     def beside(self) -> list[int] | None:
         """What `beside_others` is told of a job that has no pod on any node yet: none, if that matters."""
-        return [] if self.apart else None
+        return [] if self.anti_affinity else None
 
-    def are_apart(self, nodes: Sequence[Sequence[int]]) -> bool:
+    def keeps_anti_affinity(self, nodes: Sequence[Sequence[int]]) -> bool:
         """Return whether no two pods of a job lie on one node of those given by job, where they must not."""
-        return not self.apart or all(len(set(own)) == len(own) for own in nodes)
+        return not self.anti_affinity or all(len(set(own)) == len(own) for own in nodes)
 
     def places_of(self) -> tuple[NDArray[np.int64] | None, ...]:
         """Return `places`, one per job."""
@@ -312,7 +312,7 @@ def keeps_rooms(packing: PodPacking, nodes: Sequence[Sequence[int]]) -> bool:
     """Return whether pods lie on so many nodes, given by job, those of a place in it, and none overfull."""
     if any(len(own) != len(at) for own, at in zip(packing.pods, nodes, strict=True)):
         return False
-    if not packing.are_apart(nodes):
+    if not packing.keeps_anti_affinity(nodes):
         return False
     if any(
         place is not None and len({int(place[node]) for node in at}) > 1
@@ -376,7 +376,7 @@ def _best_fit(
         own, place = found[job], places[job]
         if own is None:
             continue
-        beside = [node for node in own if node >= 0] if packing.apart else None
+        beside = [node for node in own if node >= 0] if packing.anti_affinity else None
         nodes = beside_others(left, packing.pods[job][first:last], weights, place, now[job], beside)
         if nodes is not None:
             own[first:last] = nodes
@@ -395,7 +395,7 @@ def beside_others(
     weights: NDArray[np.float64],
     place: NDArray[np.int64] | None = None,
     now: Sequence[int] = (),
-    apart: Sequence[int] | None = None,
+    barred: Sequence[int] | None = None,
 ) -> list[int] | None:
     """Put pods on the nodes on which they leave least, and take it away; return the nodes, ``None`` for none.
 
@@ -411,21 +411,21 @@ def beside_others(
         Of every node the place, where all pods must share one: that with least room for them is tried first.
     now
         The node of every pod where it stays if that goes, -1 for none.
-    apart
+    barred
         Where no two of them may lie on one node, the nodes on which others like them lie.
     """
     if (stays := [(at, node) for at, node in enumerate(now) if node >= 0]) and (
-        found := _staying(left, pods, weights, place, stays, apart)
+        found := _staying(left, pods, weights, place, stays, barred)
     ):
         return found
     if place is None:
-        return _one_by_one(left, pods, weights, None, apart)
+        return _one_by_one(left, pods, weights, None, barred)
     need = np.array(pods[0], dtype=np.int64)
     rooms = (left[need > 0] // need[need > 0, None]).min(axis=0, initial=len(pods)).clip(0)
-    each = np.bincount(place, rooms if apart is None else np.minimum(rooms, 1))
+    each = np.bincount(place, rooms if barred is None else np.minimum(rooms, 1))
     enough = np.flatnonzero(each >= len(pods) if len(set(map(tuple, pods))) == 1 else each > 0)
     for one in enough[np.argsort(each[enough], kind="stable")].tolist():
-        nodes = _one_by_one(left, pods, weights, np.flatnonzero(place == one), apart)
+        nodes = _one_by_one(left, pods, weights, np.flatnonzero(place == one), barred)
         if nodes is not None:
             return nodes
     return None
@@ -437,19 +437,19 @@ def _staying(
     weights: NDArray[np.float64],
     place: NDArray[np.int64] | None,
     stays: Sequence[tuple[int, int]],
-    apart: Sequence[int] | None,
+    barred: Sequence[int] | None,
 ) -> list[int] | None:
     """Put pods on nodes that are told, as far as they fit there, and the others beside them."""
     found, inside = [-1] * len(pods), None
     for at, node in stays:
-        if (inside is not None and node not in inside) or (apart is not None and node in (*apart, *found)):
+        if (inside is not None and node not in inside) or (barred is not None and node in (*barred, *found)):
             continue
         if bool((left[:, node] >= pods[at]).all()):
             found[at] = node
             left[:, node] -= pods[at]
             inside = None if place is None else np.flatnonzero(place == place[node])
     others = [at for at, node in enumerate(found) if node < 0]
-    beside = None if apart is None else [*apart, *(node for node in found if node >= 0)]
+    beside = None if barred is None else [*barred, *(node for node in found if node >= 0)]
     some = [pods[at] for at in others]
     nodes = _one_by_one(left, some, weights, inside, beside) if len(others) < len(found) else None
     if nodes is None:
@@ -465,14 +465,14 @@ def _one_by_one(
     pods: Sequence[Sequence[int]],
     weights: NDArray[np.float64],
     inside: NDArray[np.int64] | None,
-    apart: Sequence[int] | None,
+    barred: Sequence[int] | None,
 ) -> list[int] | None:
     found = list[int]()
     for need in pods:
         there = left if inside is None else left[:, inside]
         fits = np.flatnonzero((there >= np.array(need)[:, None]).all(axis=0))
-        if apart is not None:
-            fits = fits[~np.isin(fits if inside is None else inside[fits], [*apart, *found])]
+        if barred is not None:
+            fits = fits[~np.isin(fits if inside is None else inside[fits], [*barred, *found])]
         if not fits.size:
             _give_back(left, pods[: len(found)], found)
             return None

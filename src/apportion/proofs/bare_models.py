@@ -33,9 +33,15 @@ def columns(subject: Any, *, one_by_one: bool = False) -> Columns:
         return _of_menus(subject)
     if isinstance(subject, Assignment):
         return _of_assignment(subject)
-    kind = kind_of(subject)
-    relaxes = kind.option_set is not None and kind.option_set.relaxes  # plans are of its columns alone
-    return (listed if one_by_one and not relaxes else columns_of)(kind, subject)
+    return (listed if one_by_one and not relaxes(subject) else columns_of)(kind_of(subject), subject)
+
+
+def relaxes(subject: Any) -> bool:
+    """Return whether what jobs have is not yet a choice of columns, as of an instance of places."""
+    if isinstance(subject, MultipleChoiceKnapsack | Assignment):
+        return False
+    option_set = kind_of(subject).option_set
+    return option_set is not None and option_set.relaxes
 
 
 def _of_menus(model: MultipleChoiceKnapsack) -> Columns:

@@ -19,9 +19,8 @@ import numpy as np
 from apportion.instances import kind_of
 from apportion.instances.columns import Columns, PoolUse
 from apportion.instances.options import Place
-from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.proofs.bare_models import columns
+from apportion.proofs.bare_models import columns, relaxes
 from apportion.proofs.certificate import instance_digest
 
 __all__ = ["Statement", "statement_of"]
@@ -44,17 +43,9 @@ def statement_of(instance: Any, plan: Any = None) -> Statement:
     given = columns(instance, one_by_one=True)
     found = _stated(given)
     alone = all(pool["count"] == 1 for pool in found["pools"]) and found["goal"] != "shares"
-    if plan is not None and alone and not found["nodes"] and given.alike is None and not _relaxes(instance):
+    if plan is not None and alone and not found["nodes"] and given.alike is None and not relaxes(instance):
         found["plan"] = _chosen(instance, plan, found["jobs"])
     return {"format": "apportion-statement", "version": 1, "instance": instance_digest(instance), **found}
-
-
-def _relaxes(instance: Any) -> bool:
-    """Return whether the options that jobs have are not yet a choice of what is stated."""
-    if isinstance(instance, MultipleChoiceKnapsack | Assignment):
-        return False
-    option_set = kind_of(instance).option_set
-    return option_set is not None and option_set.relaxes
 
 
 def _stated(given: Columns) -> Statement:

@@ -14,7 +14,6 @@ lives with the solve call because only here formulation and solvers meet, and so
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -422,14 +421,14 @@ def _packed_as_formulated(packing: FormulatedPacking, seconds: float | None) -> 
     """Return the nodes of jobs in a plan; where there is none, jobs that have none together."""
     from apportion.solvers.packing.few_moves import Placement
 
-    until = math.inf if seconds is None else time.perf_counter() + seconds
+    until = math.inf if seconds is None else perf_counter() + seconds
     plan = _placed_plan(packing.formulation(packing.jobs), until)
     if plan is not None and plan is not False:
         return Placement([*map(tuple, packing.nodes(plan))], proven=False)
     core = list(packing.jobs)
     for job in packing.jobs if plan is False and packing.parts else ():
         fewer = [one for one in core if one != job]
-        if time.perf_counter() < until and _placed_plan(packing.formulation(fewer), until) is False:
+        if perf_counter() < until and _placed_plan(packing.formulation(fewer), until) is False:
             core = fewer
     return Placement(None, plan is False, core=tuple(core) if packing.parts else None)
 
@@ -440,7 +439,7 @@ def _placed_plan(formulation: KnapsackFormulation, until: float) -> PlanOrPoint 
 
     placed = hasattr(formulation, "packings")
     for _ in range(_MOST_REPAIRS):
-        left = None if until == math.inf else until - time.perf_counter()
+        left = None if until == math.inf else until - perf_counter()
         if left is not None and left <= 0:
             return None
         found = solve(formulation.model, SolveOptions(time_limit=left), Start())

@@ -203,14 +203,7 @@ def _left_out(instance: Instance, made: object) -> Iterator[str]:
         yield "A RELAXATION: guarantees and fair shares of tenants come first and are not in this model."
 
 
-def start_from(
-    structure: CompiledModel,
-    given: object,
-    log: Log,
-    running: Sequence[object] = (),
-    *,
-    hurried: bool = False,
-) -> Start:
+def start_from(structure: CompiledModel, given: object, log: Log, running: Sequence[object] = ()) -> Start:
     """Carry an earlier plan over to this instance, as far as it fits.
 
     Parameters
@@ -222,14 +215,10 @@ def start_from(
     log
         Takes a note where nothing fits.
     running
-        Where none is given and there are so many options that a search may not come to as much by itself,
-        it begins with the first of these that is a plan.
-    hurried
-        Whether it may not come to as much because the time is nearly over.
+        Where none is given a search begins with the first of these that is a plan.
     """
     if given is None:
-        many = hurried or structure.model.num_options >= _MANY_OPTIONS
-        points = (structure.point(plan) for plan in running if many)
+        points = (structure.point(plan) for plan in running)
         return Start(next((one for one in points if one is not None and structure.check(one).feasible), None))
     earlier, prices = _earlier(given)
     near = None if earlier is None else structure.point(earlier)
@@ -469,11 +458,12 @@ def solved(
     call.log.lap("compile")
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
     with defer_interrupt() as hold:  # what was found is kept, whenever Ctrl-C comes
-        plan_of = None if call.kind.option_set is None else call.kind.option_set.running
-        running = () if plan_of is None else plan_of(ordered)
-        left = call.seconds_left
-        hurried = left is not None and left < _SHORT
-        known = start_from(structure, warm_start, call.log, running, hurried=hurried)
+        plans_of = None if call.kind.option_set is None else call.kind.option_set.running
+        left, many = call.seconds_left, structure.model.num_options >= _MANY_OPTIONS
+        # a search of so many options, or of so little time, may not come to as much by itself
+        with_running = many or (left is not None and left < _SHORT)
+        running = () if plans_of is None or not with_running else plans_of(ordered)
+        known = start_from(structure, warm_start, call.log, running)
         if bounded is not None:
             known = replace(known, bound=bounded)
         call.log.lap("start")
