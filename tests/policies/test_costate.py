@@ -112,6 +112,21 @@ def test_tiny_systems_are_near_the_optimum_of_dynamic_programming(part: int) -> 
     assert np.median(over) <= 0.02 and np.mean(over) <= 0.08
 
 
+def test_whoever_ends_last_gets_more_the_more_the_makespan_counts() -> None:
+    menu, types = counts(8), np.array([8])
+    rates = np.tile(menu.gpus.astype(np.float64) ** 0.5, (3, 1))
+    remaining = np.array([[9.0], [2.0], [1.0]])
+    shares = []
+    for last in (0.0, 1.0, 100.0):
+        price = prices_of_work(rates, remaining, menu, types, last=last)[:, 0]
+        worth = np.concatenate((np.zeros((3, 1)), price[:, None] * rates), axis=1)
+        picks = np.array([pick for pick in product(range(9), repeat=3) if sum(pick) <= 8])
+        totals = worth[np.arange(3), picks].sum(axis=1)
+        assert totals.max() == pytest.approx(3.0 + last)  # what all who are left count
+        shares.append(int(picks[totals.argmax()][0]))
+    assert shares == sorted(shares) and shares[0] < shares[-1]
+
+
 def simulated(policy: ClusterPolicy, jobs: int = 24) -> ClusterRun:
     made = scenario(
         [(30.0 * k, ("net", "bert")[k % 2], 1 + k % 4, 128) for k in range(jobs)], homogeneous(2, 4, "gpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -19,12 +20,15 @@ from apportion.cluster.policies import (
     Static,
     check_plan,
 )
-from apportion.cluster.policies.adaptive import Adaptive, complete_by_groups
+from apportion.cluster.policies.adaptive import Adaptive, Priced, complete_by_groups
 from apportion.cluster.policies.completion import values_of
 from apportion.cluster.policies.freetrain import FreeTrainLiteral, instance_of
 from apportion.cluster.policies.names import POLICIES, policy
+from apportion.cluster.simulation import Replay, generated_jobs, generated_trace, node_changes, workload
+from apportion.cluster.simulation.summary import summarise
 from apportion.core.errors import InvalidOption
 from apportion.core.outcome import Termination
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 
 
 def random_view(
@@ -179,6 +183,24 @@ def test_the_adaptive_policy_wakes_at_the_next_completion() -> None:
     ]
     assert plan.wake_s == pytest.approx(5000.01 + max(min(ends), 0.5))
     assert Adaptive(wakes=False)(view).wake_s is None
+
+
+def test_prices_of_work_end_jobs_sooner_on_average_and_the_last_one_counts_where_asked() -> None:
+    """Beside `adaptive`, whose sum is efficiency: a lower mean; or a lower makespan than so."""
+    changes = node_changes(generated_trace(5, nodes=64, days=14.0))
+    jobs = workload(generated_jobs(5, count=24), PUBLISHED_CURVES)
+    jobs = replace(jobs, work=jobs.work * np.exp(0.7 * np.random.default_rng(5).normal(size=24)))
+    told = {}
+    for name, made in {"adaptive": Adaptive(), "mean": Priced(), "makespan": Priced(makespan=4.0)}.items():
+        replay = Replay(changes, jobs, made, trainers=8)
+        replay.run()
+        told[name] = summarise(replay, name)
+        mean_s = (replay.completed_s - jobs.submitted_s).mean()
+        assert told[name].mean_completion_h == pytest.approx(mean_s / 3600.0)
+    mean = {name: one.mean_completion_h or np.inf for name, one in told.items()}
+    makespan = {name: one.makespan_h or np.inf for name, one in told.items()}
+    assert mean["mean"] < 0.85 * mean["adaptive"]
+    assert mean["mean"] < mean["makespan"] and makespan["makespan"] < makespan["mean"]
 
 
 def test_unknown_names_and_horizons_are_refused() -> None:

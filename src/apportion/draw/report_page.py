@@ -193,6 +193,7 @@ def _number(value: float) -> str:
 _HEADS = (
     "policy",
     "makespan h, or jobs",
+    "mean completion h",
     "to dedicated",
     "eq. nodes",
     "lost to pre-emption",
@@ -212,6 +213,7 @@ def cells(summary: Summary) -> tuple[str, ...]:
     return (
         summary.policy,
         unfinished if summary.makespan_h is None else f"{summary.makespan_h:.2f}",
+        "-" if summary.mean_completion_h is None else f"{summary.mean_completion_h:.2f}",
         "-" if summary.to_dedicated is None else f"{summary.to_dedicated:.3f}",
         f"{summary.equivalent_nodes:.1f}",
         f"{100 * summary.lost_preemption:.2f} %",

@@ -38,8 +38,10 @@ from numpy.typing import NDArray
 from apportion.cluster.policies.completion import count_menus, next_completion
 from apportion.cluster.policies.freetrain import best_counts
 from apportion.cluster.policies.gap_filling_view import FREE, GapFillingView, Plan
+from apportion.cluster.policies.rounds.configurations import Configurations
+from apportion.cluster.policies.rounds.costate import prices_of_work
 
-__all__ = ["Adaptive", "HitRates", "IdleHazard", "complete_by_groups"]
+__all__ = ["Adaptive", "HitRates", "IdleHazard", "Priced", "complete_by_groups"]
 
 
 _AGE_EDGES_S = (120.0, 300.0, 600.0, 1200.0, 2400.0, 4800.0, 9600.0)
@@ -200,11 +202,7 @@ class Adaptive:
     def _values(self, view: GapFillingView, held: NDArray[np.int64]) -> NDArray[np.float64]:
         running = view.running_rate(held)
         counts = np.arange(view.rates.shape[1])
-        worth = np.ones(view.num_jobs)
-        if self.weighs:
-            per_node = view.rates[:, 1:] / counts[1:]
-            allowed = view.allowed(counts.size)[:, 1:]
-            worth = 1.0 / np.maximum(np.where(allowed, per_node, 0.0).max(axis=1), 1e-12)
+        worth = self._worth(np.where(view.allowed(counts.size), view.rates, 0.0)[:, 1:], view)
         lasting = np.full(counts.size, self.longest_s)
         lost = np.zeros((view.num_jobs, counts.size))
         if self.departures:
@@ -214,6 +212,13 @@ class Adaptive:
         stall = (running * view.up_s)[:, None] * (counts > held[:, None])
         stall += (running * view.down_s)[:, None] * (counts < held[:, None])
         return worth[:, None] * (lasting * view.rates * (1.0 - lost) - stall)
+
+    def _worth(self, rates: NDArray[np.float64], view: GapFillingView) -> NDArray[np.float64]:
+        """Return float64 [jobs]: what a sample counts, given the rates on 1, 2, ... nodes."""
+        if not self.weighs:
+            return np.ones(view.num_jobs)
+        best: NDArray[np.float64] = (rates / np.arange(1, rates.shape[1] + 1)).max(axis=1)
+        return 1.0 / np.maximum(best, 1e-12)
 
     def _learn(self, view: GapFillingView, held: NDArray[np.int64]) -> None:
         """Book what happened since the last decision."""
@@ -245,3 +250,26 @@ class Adaptive:
         self._before = None
         if before is not None:
             self._before = (before[0], np.array(before[1], np.int64), np.array(before[2], np.int64))
+
+
+class Priced(Adaptive):
+    """Prices of work in the gaps: `Adaptive`, with samples weighed for the least mean completion time.
+
+    Parameters
+    ----------
+    makespan
+        What a second of the last completion counts beside those of all jobs, in their number.
+    """
+
+    def __init__(self, makespan: float = 0.0) -> None:
+        super().__init__()
+        self.makespan = makespan
+
+    def _worth(self, rates: NDArray[np.float64], view: GapFillingView) -> NDArray[np.float64]:
+        """Return float64 [jobs]: `prices_of_work` on the nodes that are idle now."""
+        idle = view.nodes.size
+        nodes = np.arange(1, min(rates.shape[1], idle) + 1)
+        menu = Configurations(np.zeros_like(nodes), nodes, tuple((count,) for count in nodes.tolist()))
+        remaining = np.maximum(view.remaining, 1e-9)[:, None]
+        last = self.makespan * view.num_jobs
+        return prices_of_work(rates[:, : nodes.size], remaining, menu, np.array([idle]), last=last)[:, 0]

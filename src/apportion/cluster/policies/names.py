@@ -83,6 +83,7 @@ POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "greedy": NamedPolicy("apportion.cluster.policies.heuristics:Greedy", live=True),
         "static": NamedPolicy("apportion.cluster.policies.heuristics:Static", live=True),
         "adaptive": NamedPolicy("apportion.cluster.policies.adaptive:Adaptive", live=True),
+        "costate": NamedPolicy("apportion.cluster.policies.adaptive:Priced", live=True),
         "malletrain": NamedPolicy("apportion.cluster.policies.malletrain:MalleTrain", _HORIZON, live=True),
     }
 )

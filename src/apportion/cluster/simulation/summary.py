@@ -84,8 +84,7 @@ def dedicated_makespan(jobs: Workload, trainers: int, nodes: int, start_s: float
         waiting += more.size
         running, left = np.concatenate((running, more)), np.concatenate((left, jobs.work[more]))
         rate = pool.rates(running)
-        with np.errstate(divide="ignore"):
-            ends = np.where(rate > 0, left / np.maximum(rate, 1e-300), np.inf)
+        ends = np.divide(left, rate, out=np.full(left.size, np.inf), where=rate > 0)
         lasting = float(ends.min(initial=np.inf))
         if waiting < jobs.num_jobs and running.size < trainers:
             lasting = min(lasting, max(float(jobs.submitted_s[waiting]) - now_s, 0.0))
@@ -161,6 +160,8 @@ class Summary(Figures, msgspec.Struct, frozen=True, kw_only=True):
         Jobs of the workload (``None``: endless), and those done.
     makespan_h
         Hours from the start to the step at which the last job is seen to be done; ``None`` if jobs remain.
+    mean_completion_h
+        Hours from submission to completion, the mean over the jobs; ``None`` if jobs remain.
     span_h
         Hours replayed.
     equivalent_nodes
@@ -204,6 +205,7 @@ class Summary(Figures, msgspec.Struct, frozen=True, kw_only=True):
     events: int
     decisions: int
     seconds: float
+    mean_completion_h: float | None = None
 
     def __repr__(self) -> str:
         return (
@@ -249,4 +251,10 @@ def summarise(replay: Replay, policy: str, horizon_s: float | None = None) -> Su
         events=totals.events,
         decisions=totals.decisions,
         seconds=replay.seconds,
+        mean_completion_h=_mean_completion_h(replay) if replay.finished else None,
     )
+
+
+def _mean_completion_h(replay: Replay) -> float | None:
+    lasted_s = replay.completed_s - replay.jobs.submitted_s
+    return float(lasted_s.mean()) / 3600 if lasted_s.size else None

@@ -38,6 +38,7 @@ from apportion.cluster.policies.rounds.configurations import (
     current_configuration,
 )
 from apportion.cluster.policies.rounds.finish_time_fairness import FinishTimesTracker
+from apportion.cluster.policies.rounds.icefrog import DepthGates, depth_gains, frozen_penalties
 from apportion.cluster.policies.rounds.placing import place_whole
 
 __all__ = ["Costate", "Reasons", "Weighed", "prices_of_work", "why"]
@@ -54,6 +55,7 @@ def prices_of_work(
     menu: Configurations,
     types: NDArray[np.int64],
     weights: NDArray[np.float64] | None = None,
+    last: float = 0.0,
 ) -> NDArray[np.float64]:
     """Return float64 [jobs, draws]: the price of a unit of each job's work.
 
@@ -69,6 +71,8 @@ def prices_of_work(
         int64 [types]: the GPUs of every type.
     weights
         float64 [jobs] > 0: how much a second of each job's completion counts; ``None``: all alike, 1.
+    last
+        How much the completion of whoever ends last counts beside its weight: a second of makespan.
 
     Examples
     --------
@@ -80,6 +84,8 @@ def prices_of_work(
     """
     jobs, draws = remaining.shape
     useful = _useful(rates, menu)
+    if not useful.size:  # nobody can run
+        return np.zeros((jobs, draws))
     rates, gpus, gpu_type = rates[:, useful], menu.gpus[useful], menu.gpu_type[useful]
     with np.errstate(divide="ignore"):
         seconds = np.where(rates > 0.0, 1.0 / rates, np.inf)
@@ -93,29 +99,31 @@ def prices_of_work(
     lost = np.empty((draws, gpus.size))
     counts = np.ones(jobs) if weights is None else weights
     alike = float(counts.mean())
-    for _ in range(jobs):
+    for step in range(jobs):
         if here.size > 2 * np.count_nonzero(waits := left.any(axis=1)):
             here, left, rates, counts = here[waits], left[waits], rates[waits], counts[waits]
             seconds, remaining = seconds[waits], remaining[waits]
         for at, total, table in zip(own, types, worth, strict=True):
             lost[:, at] = alike + table[:, -1:] - table[:, int(total) - gpus[at]]
+        if step == 0:
+            lost += last
         asked = typical = np.stack([(row * seconds).min(axis=1) for row in lost], axis=1)
         if weights is not None:
             extra = counts[:, None] - alike
             asked = np.stack([((extra + row) * seconds).min(axis=1) for row in lost], axis=1)
         with np.errstate(invalid="ignore"):
             ahead = np.where(np.isfinite(typical), typical * remaining / counts[:, None], np.inf)
-        last = np.where(left, ahead, -1.0).argmax(axis=0)
-        more = (counts[last] - alike)[:, None]
-        left[last, every] = False
-        paid = asked[last, every]
+        ends = np.where(left, ahead, -1.0).argmax(axis=0)
+        more = (counts[ends] - alike)[:, None]
+        left[ends, every] = False
+        paid = asked[ends, every]
         paid = np.where(np.isfinite(paid), paid, 0.0)
-        price[here[last], every] = paid
-        kind = gpu_type[((lost + more) * seconds[last]).argmin(axis=1)]
+        price[here[ends], every] = paid
+        kind = gpu_type[((lost + more) * seconds[ends]).argmin(axis=1)]
         for index, (at, shift, table) in enumerate(zip(own, before, worth, strict=True)):
             rows = np.flatnonzero((kind == index) & (paid > 0.0))
             if rows.size:
-                earned = paid[rows, None] * rates[last[rows]][:, at]
+                earned = paid[rows, None] * rates[ends[rows]][:, at]
                 under = np.where(shift >= 0, table[rows][:, np.maximum(shift, 0)], -np.inf)
                 table[rows] = np.maximum(table[rows], (under + earned[:, :, None]).max(axis=1))
     return price
@@ -129,7 +137,7 @@ def _useful(rates: NDArray[np.float64], menu: Configurations) -> NDArray[np.int6
         at = at[np.argsort(menu.gpus[at], kind="stable")]
         fewer = np.maximum.accumulate(rates[:, at], axis=1)
         found.append(at[(np.diff(fewer, axis=1, prepend=0.0) > 0.0).any(axis=0)])
-    return np.sort(np.concatenate(found))
+    return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -262,6 +270,12 @@ class Costate:
     fairness
         Power of a job's finish-time ratio (its completion time over that with an equal part of the cluster,
         as believed) by which its completion counts more.
+    makespan
+        What a second of the last completion counts beside those of all jobs, in their number.
+    gates
+        How deep layers may be frozen: depths are options of the menu; ``None``: nothing is frozen.
+    rebuild_s
+        Believed standstill after a change of depth alone.
     note
         Called with what every decision rests on; `why` says it of one job.
     """
@@ -270,6 +284,9 @@ class Costate:
     stay: float = 0.5
     gap: float = 1e-4
     fairness: float = 0.0
+    makespan: float = 0.0
+    gates: DepthGates | None = None
+    rebuild_s: float = 5.0
     note: Callable[[Weighed], None] | None = None
     _finish: FinishTimesTracker = field(default_factory=FinishTimesTracker)
 
@@ -280,10 +297,12 @@ class Costate:
         if not (rates > 0.0).any():  # no machine is there, or none of a type that anybody runs on
             return ClusterPlan([()] * view.num_jobs)
         draws = np.maximum(np.stack([remaining_draws(belief) for belief in view.beliefs]), 1e-9)
-        types = view.nodes.gpus_by_type
-        price = prices_of_work(rates, draws, menu, types, self._weights(view)).mean(axis=1)
-        current = current_configuration(view, menu)
-        values = self._values(view, rates, price[:, None] * rates, draws.mean(axis=1), current)
+        types, current = view.nodes.gpus_by_type, current_configuration(view, menu)
+        rates, depth, rebuilt = self._frozen(view, menu, rates, current)
+        last = self.makespan * view.num_jobs
+        price = prices_of_work(rates, draws, menu, types, self._weights(view), last).mean(axis=1)
+        worth = price[:, None] * rates * rebuilt
+        values = self._values(view, rates, worth, draws.mean(axis=1), current)
         values[~(rates > 0.0)] = np.nan
         scaled, claims = values * (_SCALE / np.nanmax(values)), claims_of(view)
         if len(claims.tenants) > 1:
@@ -293,7 +312,29 @@ class Costate:
         gpus = np.where(chosen >= 0, menu.gpus[chosen], 0)
         if self.note is not None:
             self.note(Weighed(view, menu, price, rates, values, chosen))
-        return ClusterPlan(place_whole(view, menu.gpu_type[chosen], gpus))
+        nodes = place_whole(view, menu.gpu_type[chosen], gpus)
+        if depth is None:
+            return ClusterPlan(nodes)
+        return ClusterPlan(nodes, np.where(gpus > 0, depth[np.arange(gpus.size), chosen], 0))
+
+    def _frozen(
+        self,
+        view: ClusterView,
+        menu: Configurations,
+        rates: NDArray[np.float64],
+        current: NDArray[np.int64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, NDArray[np.float64] | float]:
+        """Return rates and depths of most progress, and what rebuilds leave: [jobs, configurations] each."""
+        if self.gates is None:
+            return rates, None, 1.0
+        able = np.where(rates > 0.0, rates, np.nan)
+        gains = depth_gains(view, menu, able, frozen_penalties(view, self.gates.limits(view)))
+        most = gains.max(axis=2)
+        stays = np.flatnonzero(current >= 0)
+        factor = np.full((stays.size, gains.shape[2]), 1.0 - min(self.rebuild_s / view.round_s, 0.99))
+        factor[np.arange(stays.size), view.depth[stays]] = 1.0
+        gains[stays, current[stays]] *= factor
+        return rates * most, gains.argmax(axis=2), gains.max(axis=2) / most
 
     def _weights(self, view: ClusterView) -> NDArray[np.float64] | None:
         """Return float64 [jobs]: how much a second of each job's completion counts; ``None``: all alike."""
