@@ -22,8 +22,9 @@ from apportion.cli.running import in_one_line
 from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.simulation.rounds.completion_bound import completion_bound
 from apportion.cluster.simulation.rounds.conditions import RoundRules
-from paper_repro.costate.fairness import fairness_rows
+from paper_repro.costate.gaps import gap_rows
 from paper_repro.costate.three_types import three_types_rows
+from paper_repro.costate.variants import VARIANTS, variant_rows
 from paper_repro.icefrog.cases import WORKLOADS, Case, Result, prepared
 from paper_repro.icefrog.store import Runs
 from paper_repro.intervals import Mean
@@ -43,6 +44,7 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("icefrog", "true"),
     ("afs+depth", "true"),
     ("costate+depth", "true"),
+    ("costate-freezing", "true"),
 )
 """Policies, and what they are told; ``+depth``: frozen afterwards where they run, theta 1."""
 UNLIKE: tuple[tuple[str, str], ...] = (
@@ -96,6 +98,7 @@ SETTINGS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         "as published": {},
         "half the load": {"load": 0.5},
+        "one and a half times the load": {"load": 1.5},
         "twice the load": {"load": 2.0},
         "throughputs wrong by 10 %": {"noise": 0.1},
         "throughputs wrong by 30 %": {"noise": 0.3},
@@ -142,6 +145,14 @@ def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str,
         if bounds:
             above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
             row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
+            afs = [runs[study.case(workload, "afs", "true")].avg_jct_s for workload in WORKLOADS]
+            way = [
+                (one - beside.avg_jct_s) / (one - bound)
+                for one, beside, bound in zip(afs, own, bounds, strict=True)
+            ]
+            row["of the way from afs to the bound, per cent"] = (
+                Mean.of(way).words(100.0, 1) if unfrozen else ""
+            )
         first = [runs[study.case(workload, *study.rows[0])] for workload in WORKLOADS]
         for name, figure in PAID.items():
             more = [figure(one) / figure(beside) - 1.0 for one, beside in zip(own, first, strict=True)]
@@ -187,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder with pollux, sia and layer_freezing")
     parser.add_argument("--out", type=Path, default=Path("costate-out"))
     parser.add_argument("--workers", type=int, default=1)
-    names = [*STUDIES, "settings", "fairness", "three_types"]
+    names = [*STUDIES, "settings", *VARIANTS, "three_types", "gaps"]
     parser.add_argument("--tables", nargs="+", default=names, choices=names)
     parser.add_argument("--quick", action="store_true", help="two policies on the example's jobs")
     given = parser.parse_args(arguments)
@@ -202,8 +213,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in given.tables:
         if name == "settings":
             found = setting_rows(runs)
-        elif name == "fairness":
-            found = fairness_rows(given.data)
+        elif name in VARIANTS:
+            found = variant_rows(given.data, name)
+        elif name == "gaps":
+            found = gap_rows()
         elif name == "three_types":
             found = three_types_rows(given.data)
         else:

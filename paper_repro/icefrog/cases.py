@@ -186,9 +186,10 @@ def _policy(case: Case) -> ClusterPolicy:
         if not isinstance(made, Sia | Pollux | Titan):
             raise InvalidOption(f"{name} has no power")
         made = replace(made, power=case.power)
-    if after:
-        return FrozenAfter(made, DepthGates(case.warm_up, case.deepest, case.budget), case.rebuild_s)
-    return made
+    gates = DepthGates(case.warm_up, case.deepest, case.budget)
+    if cluster_policy(name).freezes:
+        made = knowing(case.remaining, replace(cluster_policy(name).make(0), gates=gates))
+    return FrozenAfter(made, gates, case.rebuild_s) if after else made
 
 
 def _believed(case: Case) -> FreezingProfiles:
@@ -215,7 +216,7 @@ def run_case(data: Path, case: Case, watch: Observer | None = None) -> Result:
     """Simulate a case; `watch` is shown every decision."""
     made = prepared(data, case)
     name = case.policy.partition("+")[0]
-    freezes = name.startswith("icefrog") or "+" in case.policy
+    freezes = cluster_policy(name).freezes or "+" in case.policy
     adaptive = cluster_policy(name).adaptive if case.adaptive is None else case.adaptive
     believed = case.theta if case.believed_theta is None else case.believed_theta
     ground_truth = made.ground_truth(adaptive, freezing_of(case.stand_in) if freezes else {}, case.theta)

@@ -216,7 +216,7 @@ def test_the_bound_is_printed_and_computed_again_from_its_prices(example: Path, 
 def test_why_a_job_gets_its_gpus_is_printed_whenever_they_change(example: Path) -> None:
     given = ["simulate", "--profiles", example / "profiles", "--workload", example / "workload.csv"]
     given += ["--nodes", "4", "--policy", "costate"]
-    told = call(main, *given, "--why", "large_net-3")
+    told = call(main, *given, "--remaining", "true", "--why", "large_net-3")
     lines = [line for line in told.out.splitlines() if "delays all jobs together by" in line]
     assert told.code == 0 and len(lines) > 1 and lines[0].startswith("0.0")
     assert all(line.split(" h, GPUs: ")[1] != after.split(" h, GPUs: ")[1] for line, after in pairwise(lines))

@@ -19,9 +19,11 @@ from apportion.cluster.estimation.training.freezing_profile import LEVELS, Freez
 from apportion.cluster.policies.rounds.belief import BelievedFreezing, JobBelief, profiled
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.cluster.policies.rounds.configurations import configurations
+from apportion.cluster.policies.rounds.costate import Costate
 from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog
 from apportion.cluster.policies.rounds.learning_icefrog import LearningIceFrog
 from apportion.cluster.policies.rounds.queue_order import Tiresias
+from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.policies.rounds.sia import Sia
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, parse_nodes
@@ -241,7 +243,7 @@ def view_of(made: Scenario, belief: JobBelief, depth: int) -> ClusterView:
 
 
 def depth_chosen(kept: float, depth: int, rebuild_s: float, phase: float = 0.5) -> int:
-    """Depth of a job whose passes keep `kept` of their progress at depth 1 and nothing beyond."""
+    """Depth, alike by prices of work, of a job whose passes keep `kept` at depth 1 and nothing beyond."""
     made = scenario([(0.0, "net", 1, 64)], homogeneous(1, 1, "gpu"), profiles())
     retained = np.array([[1.0, kept, *[0.0] * 8]])
     relative = np.array([[1.0, *[2 / 3] * 9]])
@@ -250,9 +252,13 @@ def depth_chosen(kept: float, depth: int, rebuild_s: float, phase: float = 0.5) 
     belief = JobBelief(
         app, 64, 3, phase * float(app.progress[-1]), made.tables["net"], BelievedFreezing(profile, 1.0)
     )
-    plan = IceFrog(rebuild_s=rebuild_s)(view_of(made, belief, depth))
-    assert plan.nodes == [(0,)] and plan.depth is not None
-    return int(plan.depth[0])
+    found = set()
+    for policy in (IceFrog(rebuild_s=rebuild_s), Costate(freezes=True, rebuild_s=rebuild_s)):
+        plan = policy(view_of(made, belief, depth))
+        assert plan.nodes == [(0,)] and plan.depth is not None
+        found.add(int(plan.depth[0]))
+    assert len(found) == 1
+    return found.pop()
 
 
 def test_a_depth_changes_when_it_pays_for_the_rebuild_and_only_then() -> None:
@@ -284,6 +290,16 @@ def test_freezing_afterwards_leaves_the_gpus_as_they_are() -> None:
     plain = run(made, Tiresias())
     assert max(depths) == 5
     assert frozen.completed_s.mean() < plain.completed_s.mean()
+
+
+def test_prices_of_work_count_what_freezing_saves() -> None:
+    """Depths in the menu: no later than the same prices frozen afterwards, and sooner than with none."""
+    made = scenario(MANY, homogeneous(3, 4, "gpu"), profiles())
+    ours = run(made, Costate(freezes=True)).completed_s.mean()
+    afterwards = run(made, FrozenAfter(Costate())).completed_s.mean()
+    assert ours <= afterwards < run(made, Costate()).completed_s.mean()
+    told = run(made, knowing("attained", Costate(freezes=True)))
+    assert told.frozen_s.max() > 0.0 and not np.isnan(told.completed_s).any()
 
 
 def test_restarts_are_weighed_unless_told_otherwise() -> None:

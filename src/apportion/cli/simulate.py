@@ -480,7 +480,8 @@ def command(**given: Any) -> None:
     inputs = inputs_of(given)
     if given["why"] is not None:
         one_of("why", given["why"], inputs.names)
-        if not {"costate", "costate-fair"} & {given["policy_name"], *compared} or given["as_json"]:
+        priced = (CLUSTER_POLICIES[name].explains for name in (given["policy_name"], *compared))
+        if not any(priced) or given["as_json"]:
             raise InvalidOption("--why tells of --policy costate, in words: it goes without --json")
     done = [_simulated(given, inputs, policy) for policy in (given["policy_name"], *compared)]
     first = done[0][0]
@@ -546,9 +547,9 @@ def _simulated(
     if given["why"] is not None:
         from dataclasses import replace
 
-        from apportion.cluster.policies.rounds.costate import Costate, Reasons
+        from apportion.cluster.policies.rounds.costate import Reasons
 
-        if isinstance(made, Costate):
+        if named.explains:
             reasons = Reasons(inputs.names.index(given["why"]))
             made = replace(made, note=reasons)
     under = inputs.under(named)

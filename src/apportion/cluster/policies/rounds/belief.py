@@ -32,6 +32,7 @@ __all__ = [
     "RateRule",
     "RememberedBelief",
     "SpeedBelief",
+    "price_by_attained",
     "profiled",
     "relayed",
     "remaining_draws",
@@ -302,6 +303,7 @@ class _Worked:
 
     inner: Belief
     draws: NDArray[np.float64]
+    by_attained: float | None
 
     @property
     def remaining_progress(self) -> float:
@@ -320,6 +322,7 @@ class _WorkedJob(_RelayedJob):
     """The same for a belief with a measured profile, whose phase is what is expected of it."""
 
     draws: NDArray[np.float64]
+    by_attained: float | None
 
     @property
     def remaining_progress(self) -> float:
@@ -332,16 +335,31 @@ class _WorkedJob(_RelayedJob):
         return self.progress / (self.progress + self.remaining_progress)
 
 
-def with_work(belief: Belief, draws: NDArray[np.float64]) -> Belief:
-    """Return a belief whose remaining progress is known by draws that are equally likely, float64 [draws]."""
+def with_work(belief: Belief, draws: NDArray[np.float64], by_attained: float | None = None) -> Belief:
+    """Return a belief whose remaining progress is known by draws.
+
+    Parameters
+    ----------
+    belief
+        What is believed otherwise.
+    draws
+        float64 [draws]: equally likely.
+    by_attained
+        What `price_by_attained` returns.
+    """
     if not isinstance(belief, JobBelief):
-        return _Worked(belief, draws)
+        return _Worked(belief, draws, by_attained)
     known = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
 
     def same(rate: Rate, placement: Sequence[int], gpu_type: str) -> float:
         return rate(placement, gpu_type)
 
-    return _WorkedJob(**known, inner=belief, rule=same, draws=draws)
+    return _WorkedJob(**known, inner=belief, rule=same, draws=draws, by_attained=by_attained)
+
+
+def price_by_attained(belief: Belief) -> float | None:
+    """Return the price of a unit of a job's work by what it has attained; ``None``: more is known of it."""
+    return belief.by_attained if isinstance(belief, _Worked | _WorkedJob) else None
 
 
 def remaining_draws(belief: Belief) -> NDArray[np.float64]:

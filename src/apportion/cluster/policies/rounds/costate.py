@@ -15,7 +15,9 @@ that changes loses S / min(H, x_j / r_j(k)) to its restart of S seconds, and a r
 half of p_j r_j(now) S / H. Weights of jobs stand for the 1, and jobs end in the order of what p_j x_j over
 their weight would be if all weighed alike; where fairness is asked for they grow with how late a job is
 believed to end beside an equal part of the cluster (`finish_time_fairness`). Where remaining work is not
-known but drawn (`remaining_work`), prices are averaged over the draws: prices of the average flap.
+known but drawn (`remaining_work`), prices are averaged over the draws: prices of the average flap. Where
+nothing but attained work is known the geometric mean of that and of a price by attained work alone counts:
+few completed jobs teach little of the next one's total.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.policies.rounds.belief import remaining_draws
+from apportion.cluster.policies.rounds.belief import price_by_attained, remaining_draws
 from apportion.cluster.policies.rounds.claims import claims_of
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
 from apportion.cluster.policies.rounds.configurations import (
@@ -127,6 +129,19 @@ def prices_of_work(
                 under = np.where(shift >= 0, table[rows][:, np.maximum(shift, 0)], -np.inf)
                 table[rows] = np.maximum(table[rows], (under + earned[:, :, None]).max(axis=1))
     return price
+
+
+def _with_what_attained_work_says(
+    price: NDArray[np.float64], view: ClusterView, weights: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return the geometric mean of prices and those by attained work, up to a factor that all have."""
+    by_attained = [price_by_attained(belief) for belief in view.beliefs]
+    known = np.array([np.nan if one is None else one for one in by_attained])
+    if np.isnan(known).any():
+        return price
+    if weights is not None:
+        known *= weights
+    return np.asarray(np.sqrt(price * known * (price.sum() / known.sum())))
 
 
 def _useful(rates: NDArray[np.float64], menu: Configurations) -> NDArray[np.int64]:
@@ -272,8 +287,10 @@ class Costate:
         as believed) by which its completion counts more.
     makespan
         What a second of the last completion counts beside those of all jobs, in their number.
+    freezes
+        Whether layers are frozen: depths are options of the menu.
     gates
-        How deep layers may be frozen: depths are options of the menu; ``None``: nothing is frozen.
+        How deep they may be.
     rebuild_s
         Believed standstill after a change of depth alone.
     note
@@ -285,7 +302,8 @@ class Costate:
     gap: float = 1e-4
     fairness: float = 0.0
     makespan: float = 0.0
-    gates: DepthGates | None = None
+    freezes: bool = False
+    gates: DepthGates = field(default_factory=DepthGates)
     rebuild_s: float = 5.0
     note: Callable[[Weighed], None] | None = None
     _finish: FinishTimesTracker = field(default_factory=FinishTimesTracker)
@@ -299,8 +317,9 @@ class Costate:
         draws = np.maximum(np.stack([remaining_draws(belief) for belief in view.beliefs]), 1e-9)
         types, current = view.nodes.gpus_by_type, current_configuration(view, menu)
         rates, depth, rebuilt = self._frozen(view, menu, rates, current)
-        last = self.makespan * view.num_jobs
-        price = prices_of_work(rates, draws, menu, types, self._weights(view), last).mean(axis=1)
+        weights, last = self._weights(view), self.makespan * view.num_jobs
+        price = prices_of_work(rates, draws, menu, types, weights, last).mean(axis=1)
+        price = _with_what_attained_work_says(price, view, weights)
         worth = price[:, None] * rates * rebuilt
         values = self._values(view, rates, worth, draws.mean(axis=1), current)
         values[~(rates > 0.0)] = np.nan
@@ -325,7 +344,7 @@ class Costate:
         current: NDArray[np.int64],
     ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, NDArray[np.float64] | float]:
         """Return rates and depths of most progress, and what rebuilds leave: [jobs, configurations] each."""
-        if self.gates is None:
+        if not self.freezes:
             return rates, None, 1.0
         able = np.where(rates > 0.0, rates, np.nan)
         gains = depth_gains(view, menu, able, frozen_penalties(view, self.gates.limits(view)))

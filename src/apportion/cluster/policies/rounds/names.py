@@ -75,6 +75,17 @@ def _gavel(objective: str) -> NamedPolicy:
     )
 
 
+def _costate(remaining: str = "true", freezes: bool = False, fairness: float = 0.0) -> NamedPolicy:
+    return NamedPolicy(
+        "apportion.cluster.policies.rounds.costate:Costate",
+        options={"freezes": freezes, "fairness": fairness},
+        adaptive=True,
+        freezes=freezes,
+        explains=True,
+        remaining=remaining,
+    )
+
+
 CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
     {
         "fifo": NamedPolicy("apportion.cluster.policies.rounds.queue_order:fifo"),
@@ -99,14 +110,9 @@ CLUSTER_POLICIES: Mapping[str, NamedPolicy] = MappingProxyType(
         "genetic": NamedPolicy(
             "apportion.cluster.policies.rounds.pollux:GeneticSearch", "seed", adaptive=True
         ),
-        "costate": NamedPolicy(
-            "apportion.cluster.policies.rounds.costate:Costate", adaptive=True, remaining="attained"
-        ),
-        "costate-fair": NamedPolicy(
-            "apportion.cluster.policies.rounds.costate:Costate",
-            options={"fairness": 2.0},
-            adaptive=True,
-        ),
+        "costate": _costate("attained"),
+        "costate-fair": _costate(fairness=2.0),
+        "costate-freezing": _costate("attained", freezes=True),
         "sia": NamedPolicy("apportion.cluster.policies.rounds.sia:Sia", adaptive=True),
         "icefrog": NamedPolicy(
             "apportion.cluster.policies.rounds.icefrog:IceFrog", adaptive=True, freezes=True

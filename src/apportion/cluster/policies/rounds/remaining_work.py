@@ -31,6 +31,8 @@ _EDGES = 15.0 * 2.0 ** (np.arange(0, 73) / 3.0)
 """Three bins an octave, from 15 s on one GPU to 2.5e8."""
 _SCALE_S, _PRIOR_JOBS = 3600.0, 3.0
 """Of the Lomax prior: survival (1 + x / scale)^-1, worth so many jobs."""
+_BY_ATTAINED = -0.2
+"""Power of attained work in a price that rests on it alone: who has run long will run longer."""
 _SPREAD = 0.1
 """Standard deviation of log totals within an application, as known from one more job."""
 _LEAST = 1e-3
@@ -123,7 +125,10 @@ class EstimatedWork:
         else:
             draws = self._totals_beyond(attained.work, attained.work, quantiles) - attained.work[:, None]
         work = draws * attained.unit[:, None]
-        beliefs = [with_work(belief, work[at]) for at, belief in enumerate(view.beliefs)]
+        known: list[float | None] = [None] * view.num_jobs
+        if self.remaining == "attained":
+            known = ((attained.work + _SCALE_S) ** _BY_ATTAINED / attained.unit).tolist()
+        beliefs = [with_work(*one) for one in zip(view.beliefs, work, known, strict=True)]
         return self.policy(replace(view, beliefs=beliefs))
 
     def _learn(self, view: ClusterView, names: Sequence[str], attained: Attained) -> None:
