@@ -170,7 +170,9 @@ def test_jobs_of_unknown_scaling_are_profiled_downwards_and_end_with_all_their_s
     assert starts[1] < starts[0], "and downwards from there"
 
 
-@pytest.mark.parametrize("name", ["malletrain", "freetrain", "adaptive", "equal-share", "greedy", "static"])
+@pytest.mark.parametrize(
+    "name", ["malletrain", "freetrain", "adaptive", "costate", "equal-share", "greedy", "static"]
+)
 def test_every_policy_of_the_replay_runs_live(name: str) -> None:
     site = Site(policy=name)
     site.submit("a", concave(40.0))
@@ -184,7 +186,9 @@ def test_every_policy_of_the_replay_runs_live(name: str) -> None:
     assert {job.samples for job in site.controller.state.jobs.values()} == {2000}
 
 
-@pytest.mark.parametrize("name", ["malletrain", "freetrain", "adaptive", "equal-share", "greedy", "static"])
+@pytest.mark.parametrize(
+    "name", ["malletrain", "freetrain", "adaptive", "costate", "equal-share", "greedy", "static"]
+)
 def test_a_job_runs_on_the_counts_that_it_lists_alone(name: str) -> None:
     site = Site(policy=name)
     site.submit("a", concave(40.0), high=4, allowed_counts=(1, 2, 4))

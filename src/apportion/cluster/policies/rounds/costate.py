@@ -131,7 +131,7 @@ def prices_of_work(
     return price
 
 
-def _with_what_attained_work_says(
+def _mixed_with_attained(
     price: NDArray[np.float64], view: ClusterView, weights: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
     """Return the geometric mean of prices and those by attained work, up to a factor that all have."""
@@ -319,7 +319,7 @@ class Costate:
         rates, depth, rebuilt = self._frozen(view, menu, rates, current)
         weights, last = self._weights(view), self.makespan * view.num_jobs
         price = prices_of_work(rates, draws, menu, types, weights, last).mean(axis=1)
-        price = _with_what_attained_work_says(price, view, weights)
+        price = _mixed_with_attained(price, view, weights)
         worth = price[:, None] * rates * rebuilt
         values = self._values(view, rates, worth, draws.mean(axis=1), current)
         values[~(rates > 0.0)] = np.nan
