@@ -130,6 +130,7 @@ def bound_of(data: Path, runs: Runs, study: Study, workload: str) -> float:
 def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str, Any]]:
     """Return a table's rows, given what no policy undercuts on every workload, or nothing."""
     found = []
+    first = [runs[study.case(workload, "afs", "true")] for workload in WORKLOADS]
     for policy, remaining in study.rows:
         own = [runs[study.case(workload, policy, remaining)] for workload in WORKLOADS]
         row: dict[str, Any] = {
@@ -145,15 +146,13 @@ def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str,
         if bounds:
             above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
             row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
-            afs = [runs[study.case(workload, "afs", "true")].avg_jct_s for workload in WORKLOADS]
             way = [
-                (one - beside.avg_jct_s) / (one - bound)
-                for one, beside, bound in zip(afs, own, bounds, strict=True)
+                (afs.avg_jct_s - one.avg_jct_s) / (afs.avg_jct_s - bound)
+                for afs, one, bound in zip(first, own, bounds, strict=True)
             ]
             row["of the way from afs to the bound, per cent"] = (
                 Mean.of(way).words(100.0, 1) if unfrozen else ""
             )
-        first = [runs[study.case(workload, *study.rows[0])] for workload in WORKLOADS]
         for name, figure in PAID.items():
             more = [figure(one) / figure(beside) - 1.0 for one, beside in zip(own, first, strict=True)]
             row[f"{name} more than afs, per cent"] = Mean.of(more).words(100.0, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -54,20 +55,16 @@ class Misjudged:
         return self.policy(replace(view, beliefs=told))
 
 
-def _named(name: str, spread: float = 0.0) -> Made:
-    def made() -> ClusterPolicy:
-        policy: ClusterPolicy = CLUSTER_POLICIES[name].make(0)
-        return Misjudged(policy, spread) if spread else policy
+def _made(base: str, make: Callable[[], ClusterPolicy], remaining: str = "true", spread: float = 0.0) -> Made:
+    return base, lambda: Misjudged(make(), spread) if spread else knowing(remaining, make())
 
-    return name, made
+
+def _named(name: str, spread: float = 0.0) -> Made:
+    return _made(name, partial(CLUSTER_POLICIES[name].make, 0), spread=spread)
 
 
 def _costate(remaining: str = "true", spread: float = 0.0, **options: Any) -> Made:
-    def made() -> ClusterPolicy:
-        policy = Costate(**options)
-        return Misjudged(policy, spread) if spread else knowing(remaining, policy)
-
-    return "costate", made
+    return _made("costate", partial(Costate, **options), remaining, spread)
 
 
 VARIANTS: Mapping[str, Mapping[str, Made]] = MappingProxyType(
@@ -99,12 +96,10 @@ VARIANTS: Mapping[str, Mapping[str, Made]] = MappingProxyType(
             "no claim to stay, attained": _costate("attained", stay=0.0),
         },
         "wrong_work": {
-            f"{name}, work wrong by {spread}": make(spread)
-            for spread in (0.3, 1.0)
-            for name, make in (
-                ("afs", lambda spread: _named("afs", spread)),
-                ("costate", lambda spread: _costate(spread=spread)),
-            )
+            "afs, work wrong by 0.3": _named("afs", 0.3),
+            "costate, work wrong by 0.3": _costate(spread=0.3),
+            "afs, work wrong by 1.0": _named("afs", 1.0),
+            "costate, work wrong by 1.0": _costate(spread=1.0),
         },
     }
 )

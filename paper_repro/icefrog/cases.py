@@ -181,14 +181,15 @@ def _policy(case: Case) -> ClusterPolicy:
     if case.policy == "icefrog-learning":
         return LearningIceFrog(own, rebuild_s=case.rebuild_s)
     name, _, after = case.policy.partition("+")
-    made: Any = knowing(case.remaining, cluster_policy(name).make(0))
+    made: Any = cluster_policy(name).make(0)
     if case.power is not None:
         if not isinstance(made, Sia | Pollux | Titan):
             raise InvalidOption(f"{name} has no power")
         made = replace(made, power=case.power)
     gates = DepthGates(case.warm_up, case.deepest, case.budget)
     if cluster_policy(name).freezes:
-        made = knowing(case.remaining, replace(cluster_policy(name).make(0), gates=gates))
+        made = replace(made, gates=gates)
+    made = knowing(case.remaining, made)
     return FrozenAfter(made, gates, case.rebuild_s) if after else made
 
 

@@ -40,7 +40,12 @@ from apportion.cluster.policies.rounds.configurations import (
     current_configuration,
 )
 from apportion.cluster.policies.rounds.finish_time_fairness import FinishTimesTracker
-from apportion.cluster.policies.rounds.icefrog import DepthGates, depth_gains, frozen_penalties
+from apportion.cluster.policies.rounds.icefrog import (
+    DepthGates,
+    depth_gains,
+    frozen_penalties,
+    weigh_rebuilds,
+)
 from apportion.cluster.policies.rounds.placing import place_whole
 
 __all__ = ["Costate", "Reasons", "Weighed", "prices_of_work", "why"]
@@ -349,10 +354,7 @@ class Costate:
         able = np.where(rates > 0.0, rates, np.nan)
         gains = depth_gains(view, menu, able, frozen_penalties(view, self.gates.limits(view)))
         most = gains.max(axis=2)
-        stays = np.flatnonzero(current >= 0)
-        factor = np.full((stays.size, gains.shape[2]), 1.0 - min(self.rebuild_s / view.round_s, 0.99))
-        factor[np.arange(stays.size), view.depth[stays]] = 1.0
-        gains[stays, current[stays]] *= factor
+        weigh_rebuilds(view, current, gains, self.rebuild_s)
         return rates * most, gains.argmax(axis=2), gains.max(axis=2) / most
 
     def _weights(self, view: ClusterView) -> NDArray[np.float64] | None:

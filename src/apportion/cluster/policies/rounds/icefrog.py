@@ -38,7 +38,7 @@ from apportion.cluster.policies.rounds.configurations import (
 from apportion.cluster.policies.rounds.placing import place_whole
 from apportion.cluster.policies.rounds.sia import moving_factor, reachable
 
-__all__ = ["DepthGates", "IceFrog", "depth_gains", "frozen_penalties"]
+__all__ = ["DepthGates", "IceFrog", "depth_gains", "frozen_penalties", "weigh_rebuilds"]
 
 
 _OVERDRAW_S = 0.5
@@ -117,6 +117,29 @@ def depth_gains(
             faster = belief.speed_by_depth(menu.placements[column], names[column])
             gains[position, column, allowed] = (faster * kept[position])[allowed]
     return gains
+
+
+def weigh_rebuilds(
+    view: ClusterView, current: NDArray[np.int64], gains: NDArray[np.float64], rebuild_s: float
+) -> None:
+    """Take a rebuild's cost off every depth but the present one, on the configuration a job has now.
+
+    Parameters
+    ----------
+    view
+        The round.
+    current
+        int64 [jobs]: the present configurations, -1 for none.
+    gains
+        float64 [jobs, configurations, depths]: from `depth_gains`; written to.
+    rebuild_s
+        Standstill after a change of depth alone, weighed over the round.
+    """
+    stays = np.flatnonzero(current >= 0)
+    factor = np.full((stays.size, gains.shape[2]), max(1e-9, 1.0 - rebuild_s / view.round_s))
+    factor[np.arange(stays.size), view.depth[stays]] = 1.0
+    # what a gate forbids is -inf and stays so
+    gains[stays, current[stays]] *= factor
 
 
 _BISECTIONS = 20

@@ -24,7 +24,12 @@ from apportion.cluster.policies.rounds.configurations import (
     configurations,
     current_configuration,
 )
-from apportion.cluster.policies.rounds.icefrog import DepthGates, depth_gains, frozen_penalties
+from apportion.cluster.policies.rounds.icefrog import (
+    DepthGates,
+    depth_gains,
+    frozen_penalties,
+    weigh_rebuilds,
+)
 from apportion.cluster.policies.rounds.placing import place_whole
 from apportion.cluster.policies.rounds.sia import moving_factor, reachable
 
@@ -87,7 +92,7 @@ class Joint:
         rates = believed_rates(view, menu, range(view.num_jobs))
         rates[~self.counts(view, menu, rates)] = np.nan
         gains = depth_gains(view, menu, rates, frozen_penalties(view, self.gates.limits(view)))
-        self._weigh_rebuilds(view, current, gains)
+        weigh_rebuilds(view, current, gains, self.rebuild_s)
         depth = gains.argmax(axis=2)
         progress = rates * gains.max(axis=2)
         chosen = choose(view.nodes, menu, self._worth(view, menu, current, progress), self.gap, current)
@@ -108,13 +113,3 @@ class Joint:
         with np.errstate(divide="ignore", invalid="ignore"):
             worth = self.queue_penalty - (factor * progress / reference) ** self.power
         return np.where(np.isfinite(worth), worth, np.nan)
-
-    def _weigh_rebuilds(
-        self, view: ClusterView, current: NDArray[np.int64], gains: NDArray[np.float64]
-    ) -> None:
-        """Take a rebuild's cost off every depth but the present one, on the configuration a job has now."""
-        stays = np.flatnonzero(current >= 0)
-        factor = np.full((stays.size, gains.shape[2]), max(1e-9, 1.0 - self.rebuild_s / view.round_s))
-        factor[np.arange(stays.size), view.depth[stays]] = 1.0
-        # what a gate forbids is -inf and stays so
-        gains[stays, current[stays]] *= factor
