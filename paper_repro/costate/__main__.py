@@ -22,6 +22,7 @@ from apportion.cli.running import in_one_line
 from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.simulation.rounds.completion_bound import completion_bound
 from apportion.cluster.simulation.rounds.conditions import RoundRules
+from paper_repro.costate.decisions import decision_rows
 from paper_repro.costate.gaps import gap_rows
 from paper_repro.costate.three_types import three_types_rows
 from paper_repro.costate.variants import VARIANTS, variant_rows
@@ -128,7 +129,7 @@ def bound_of(data: Path, runs: Runs, study: Study, workload: str) -> float:
 
 
 def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str, Any]]:
-    """Return a table's rows, given what no policy undercuts on every workload, or nothing."""
+    """Return a table's rows, given what no policy undercuts on every workload."""
     found = []
     first = [runs[study.case(workload, "afs", "true")] for workload in WORKLOADS]
     for policy, remaining in study.rows:
@@ -143,16 +144,13 @@ def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str,
             less = [1.0 - one.avg_jct_s / beside.avg_jct_s for one, beside in zip(own, theirs, strict=True)]
             row[f"less than {other}, per cent"] = Mean.of(less).words(100.0, 1)
         unfrozen = "+" not in policy and not CLUSTER_POLICIES[policy].freezes
-        if bounds:
-            above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
-            row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
-            way = [
-                (afs.avg_jct_s - one.avg_jct_s) / (afs.avg_jct_s - bound)
-                for afs, one, bound in zip(first, own, bounds, strict=True)
-            ]
-            row["of the way from afs to the bound, per cent"] = (
-                Mean.of(way).words(100.0, 1) if unfrozen else ""
-            )
+        above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
+        row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
+        way = [
+            (afs.avg_jct_s - one.avg_jct_s) / (afs.avg_jct_s - bound)
+            for afs, one, bound in zip(first, own, bounds, strict=True)
+        ]
+        row["of the way from afs to the bound, per cent"] = Mean.of(way).words(100.0, 1) if unfrozen else ""
         for name, figure in PAID.items():
             more = [figure(one) / figure(beside) - 1.0 for one, beside in zip(own, first, strict=True)]
             row[f"{name} more than afs, per cent"] = Mean.of(more).words(100.0, 1)
@@ -164,11 +162,7 @@ def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str,
 def study_rows(data: Path, runs: Runs, study: Study) -> list[dict[str, Any]]:
     """Run what a table needs and return its rows."""
     runs.run([study.case(workload, *row) for workload in WORKLOADS for row in study.rows])
-    # where every job has an application of its own the bound takes minutes
-    alike = study.spread == study.early == 0.0
-    return rows_of(
-        runs, study, [bound_of(data, runs, study, workload) for workload in WORKLOADS] if alike else []
-    )
+    return rows_of(runs, study, [bound_of(data, runs, study, workload) for workload in WORKLOADS])
 
 
 def setting_rows(runs: Runs) -> list[dict[str, Any]]:
@@ -197,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder with pollux, sia and layer_freezing")
     parser.add_argument("--out", type=Path, default=Path("costate-out"))
     parser.add_argument("--workers", type=int, default=1)
-    names = [*STUDIES, "settings", *VARIANTS, "three_types", "gaps"]
+    names = [*STUDIES, "settings", *VARIANTS, "three_types", "gaps", "decisions"]
     parser.add_argument("--tables", nargs="+", default=names, choices=names)
     parser.add_argument("--quick", action="store_true", help="two policies on the example's jobs")
     given = parser.parse_args(arguments)
@@ -216,6 +210,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found = variant_rows(given.data, name)
         elif name == "gaps":
             found = gap_rows()
+        elif name == "decisions":
+            found = decision_rows(given.data)
         elif name == "three_types":
             found = three_types_rows(given.data)
         else:

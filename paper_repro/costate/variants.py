@@ -78,6 +78,9 @@ VARIANTS: Mapping[str, Mapping[str, Made]] = MappingProxyType(
             "costate, power 1": _costate(fairness=1.0),
             "costate-fair, power 2": _costate(fairness=2.0),
             "costate, power 4": _costate(fairness=4.0),
+            **{
+                f"costate, ratio at most {most}": _costate(ratio_limit=most) for most in (1.5, 1.25, 1.1, 1.0)
+            },
             "costate, attained": _costate("attained"),
             "costate-fair, attained": _costate("attained", fairness=2.0),
         },

@@ -223,9 +223,23 @@ def test_why_a_job_gets_its_gpus_is_printed_whenever_they_change(example: Path) 
     for wrong, said in (
         (["--why", "large_net-x"], "large_net-3"),
         (["--why", "large_net-3", "--json"], "--json"),
+        (["--ratio-limit", "0"], "--ratio-limit"),
     ):
         refused = call(main, *given, *wrong)
         assert refused.code == 2 and said in refused.err
+    for option in (["--why", "large_net-3"], ["--ratio-limit", "2"]):
+        refused = call(main, *given[:-1], "afs", *option)
+        assert refused.code == 2 and "costate" in refused.err
+
+
+def test_no_job_ends_much_later_than_the_limit_on_its_finish_time_ratio(example: Path) -> None:
+    given = ["simulate", "--profiles", example / "profiles", "--workload", example / "workload.csv"]
+    given += ["--nodes", "2", "--policy", "costate", "--remaining", "true", "--json"]
+    worst = [
+        json.loads(call(main, *given, *limit).out)["fairness"]["worst_finish_time_ratio"]
+        for limit in ([], ["--ratio-limit", "1.1"])
+    ]
+    assert worst[1] < 1.2 < worst[0]
 
 
 def test_beliefs_of_gpu_types(example: Path, tmp_path: Path) -> None:

@@ -181,6 +181,8 @@ def test_who_is_late_counts_more_where_fairness_is_asked_for() -> None:
     mean, worst = ratios(Costate())
     fair_mean, fair_worst = ratios(Costate(fairness=2.0))
     assert fair_worst < worst and fair_mean < 1.2 * mean
+    assert ratios(Costate(ratio_limit=2.0))[1] < worst
+    assert ratios(Costate(ratio_limit=100.0)) == (mean, worst)
 
 
 def test_tenants_are_served_evenly_first_and_by_prices_within() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -407,6 +407,12 @@ def _versions() -> dict[str, str]:
     "for costate, the truth for others.",
 )
 @click.option(
+    "--ratio-limit",
+    type=click.FloatRange(0.0, min_open=True),
+    help="Under costate, who is about to end later than so many times what an equal part of the cluster "
+    "would take comes before all others.",
+)
+@click.option(
     "--slowdown",
     "slowdowns",
     multiple=True,
@@ -480,9 +486,12 @@ def command(**given: Any) -> None:
     inputs = inputs_of(given)
     if given["why"] is not None:
         one_of("why", given["why"], inputs.names)
-        priced = (CLUSTER_POLICIES[name].explains for name in (given["policy_name"], *compared))
-        if not any(priced) or given["as_json"]:
-            raise InvalidOption("--why tells of --policy costate, in words: it goes without --json")
+        if given["as_json"]:
+            raise InvalidOption("--why tells in words: it goes without --json")
+    for option in ("why", "ratio_limit"):
+        priced = (CLUSTER_POLICIES[name].priced for name in (given["policy_name"], *compared))
+        if given[option] is not None and not any(priced):
+            raise InvalidOption(f"--{option.replace('_', '-')} is for --policy costate and its like")
     done = [_simulated(given, inputs, policy) for policy in (given["policy_name"], *compared)]
     first = done[0][0]
     bound = inputs.bound([(one.summary.policy, one.run) for one, _ in done])
@@ -545,13 +554,13 @@ def _simulated(
     named = CLUSTER_POLICIES[policy]
     made, reasons = named.make(given["seed"]), None
     if given["why"] is not None:
-        from dataclasses import replace
-
         from apportion.cluster.policies.rounds.costate import Reasons
 
-        if named.explains:
+        if named.priced:
             reasons = Reasons(inputs.names.index(given["why"]))
             made = replace(made, note=reasons)
+    if named.priced and given["ratio_limit"] is not None:
+        made = replace(made, ratio_limit=given["ratio_limit"])
     under = inputs.under(named)
     account = FairnessAccount(inputs.nodes, under.beliefs, inputs.gpus, inputs.claims)
     _tell_unfreezable(policy, under.unfreezable)

@@ -37,8 +37,8 @@ class NamedPolicy:
         Whether it chooses GPU counts for jobs that keep their user's batch.
     freezes
         Whether its jobs may be frozen.
-    explains
-        Whether it can note why jobs get what they get.
+    priced
+        Whether it goes by prices of work: it says why jobs get what they get, and limits finish-time ratios.
     live
         Whether it may decide for real jobs.
     round_s
@@ -53,7 +53,7 @@ class NamedPolicy:
     adaptive: bool = False
     elastic: bool = False
     freezes: bool = False
-    explains: bool = False
+    priced: bool = False
     live: bool = False
     round_s: float = 60.0
     remaining: str = "true"

@@ -14,7 +14,8 @@ A round then maximises sum v_j(k_j) within the GPUs of every type: v_j(k) = p_j 
 that changes loses S / min(H, x_j / r_j(k)) to its restart of S seconds, and a running job's claim to stay is
 half of p_j r_j(now) S / H. Weights of jobs stand for the 1, and jobs end in the order of what p_j x_j over
 their weight would be if all weighed alike; where fairness is asked for they grow with how late a job is
-believed to end beside an equal part of the cluster (`finish_time_fairness`). Where remaining work is not
+believed to end beside an equal part of the cluster (`finish_time_fairness`), and who is about to end later
+than a given multiple of it comes first. Where remaining work is not
 known but drawn (`remaining_work`), prices are averaged over the draws: prices of the average flap. Where
 nothing but attained work is known the geometric mean of that and of a price by attained work alone counts:
 few completed jobs teach little of the next one's total.
@@ -39,7 +40,7 @@ from apportion.cluster.policies.rounds.configurations import (
     configurations,
     current_configuration,
 )
-from apportion.cluster.policies.rounds.finish_time_fairness import FinishTimesTracker
+from apportion.cluster.policies.rounds.finish_time_fairness import FinishTimesNow, FinishTimesTracker
 from apportion.cluster.policies.rounds.icefrog import (
     DepthGates,
     depth_gains,
@@ -54,6 +55,10 @@ _LEAST_WORTH = 0.01
 """Share of its worth that a configuration keeps however soon the job would have to start again."""
 _SCALE = 100.0
 """The greatest worth that the knapsack is handed, whose values have nine decimals."""
+_LATEST = 10.0
+"""How many times the limit a job may be late and still be served before those who are less late."""
+_LOOKS = 16
+"""Steps of the recursion after which jobs with all their prices are set aside, where they are half."""
 
 
 def prices_of_work(
@@ -93,47 +98,70 @@ def prices_of_work(
     useful = _useful(rates, menu)
     if not useful.size:  # nobody can run
         return np.zeros((jobs, draws))
-    rates, gpus, gpu_type = rates[:, useful], menu.gpus[useful], menu.gpu_type[useful]
+    gpus, gpu_type = menu.gpus[useful], menu.gpu_type[useful]
+    # jobs of one speed, of which there are few, are looked at together
+    rates, speed = np.unique(rates[:, useful], axis=0, return_inverse=True)
     with np.errstate(divide="ignore"):
-        seconds = np.where(rates > 0.0, 1.0 / rates, np.inf)
-    own = [np.flatnonzero(gpu_type == kind) for kind in range(types.size)]
-    worth = [np.zeros((draws, int(total) + 1)) for total in types]
-    before = [np.arange(int(total) + 1) - gpus[at][:, None] for at, total in zip(own, types, strict=True)]
-    price = np.zeros((jobs, draws))
+        seconds = np.where(rates.T > 0.0, 1.0 / rates.T, np.inf)  # jobs last, where numpy is fastest
+    worth = [
+        _Worth(np.flatnonzero(gpu_type == kind), gpus, int(types[kind]), draws) for kind in range(types.size)
+    ]
+    price = np.zeros((draws, jobs))
     here = np.arange(jobs)  # of whom some draw has no price yet, or not long ago
-    left = np.ones((jobs, draws), dtype=np.bool_)
-    every = np.arange(draws)
-    lost = np.empty((draws, gpus.size))
     counts = np.ones(jobs) if weights is None else weights
     alike = float(counts.mean())
+    ahead = remaining.T / counts  # [draws, jobs], per second that counts; below 0 once there is a price
+    every = np.arange(draws)
+    lost = np.empty((draws, gpus.size))
     for step in range(jobs):
-        if here.size > 2 * np.count_nonzero(waits := left.any(axis=1)):
-            here, left, rates, counts = here[waits], left[waits], rates[waits], counts[waits]
-            seconds, remaining = seconds[waits], remaining[waits]
-        for at, total, table in zip(own, types, worth, strict=True):
-            lost[:, at] = alike + table[:, -1:] - table[:, int(total) - gpus[at]]
-        if step == 0:
-            lost += last
-        asked = typical = np.stack([(row * seconds).min(axis=1) for row in lost], axis=1)
-        if weights is not None:
-            extra = counts[:, None] - alike
-            asked = np.stack([((extra + row) * seconds).min(axis=1) for row in lost], axis=1)
-        with np.errstate(invalid="ignore"):
-            ahead = np.where(np.isfinite(typical), typical * remaining / counts[:, None], np.inf)
-        ends = np.where(left, ahead, -1.0).argmax(axis=0)
-        more = (counts[ends] - alike)[:, None]
-        left[ends, every] = False
-        paid = asked[ends, every]
-        paid = np.where(np.isfinite(paid), paid, 0.0)
-        price[here[ends], every] = paid
-        kind = gpu_type[((lost + more) * seconds[ends]).argmin(axis=1)]
-        for index, (at, shift, table) in enumerate(zip(own, before, worth, strict=True)):
-            rows = np.flatnonzero((kind == index) & (paid > 0.0))
-            if rows.size:
-                earned = paid[rows, None] * rates[ends[rows]][:, at]
-                under = np.where(shift >= 0, table[rows][:, np.maximum(shift, 0)], -np.inf)
-                table[rows] = np.maximum(table[rows], (under + earned[:, :, None]).max(axis=1))
-    return price
+        if step % _LOOKS == 0 and here.size > 2 * np.count_nonzero(waits := (ahead > 0.0).any(axis=0)):
+            here, ahead, counts = here[waits], ahead[:, waits], counts[waits]
+            used, speed = np.unique(speed[waits], return_inverse=True)
+            rates, seconds = rates[used], seconds[:, used]
+        for table in worth:
+            lost[:, table.at] = table.lost()
+        lost += alike + last * (step == 0)
+        typical = (lost[:, :, None] * seconds).min(axis=1)
+        ends = (typical[:, speed] * ahead).argmax(axis=1)
+        ahead[every, ends] = -1.0
+        own = (lost + (counts[ends] - alike)[:, None]) * seconds[:, speed[ends]].T
+        fastest = own.argmin(axis=1)
+        paid = own[every, fastest]
+        paid[np.isinf(paid)] = 0.0
+        price[every, here[ends]] = paid
+        kind = np.where(paid > 0.0, gpu_type[fastest], -1)
+        earned = paid[:, None] * rates[speed[ends]]
+        for index, table in enumerate(worth):
+            table.add(np.flatnonzero(kind == index), earned)
+    return price.T
+
+
+class _Worth:
+    """The greatest worth of so many GPUs of one type, for every draw: M."""
+
+    def __init__(self, at: NDArray[np.int64], gpus: NDArray[np.int64], total: int, draws: int) -> None:
+        self.at = at
+        """The configurations of the type."""
+        own = gpus[at]
+        most = int(own.max(initial=0))
+        self._first = most
+        # before the first of its columns stand as many that no configuration may come from
+        self._table = np.full((draws, most + total + 1), -np.inf)
+        self._table[:, most:] = 0.0
+        self._before = most + np.arange(total + 1) - own[:, None]
+        self._without = most + total - own
+
+    def lost(self) -> NDArray[np.float64]:
+        """Return float64 [draws, configurations of the type]: what all GPUs earn less without its own."""
+        return self._table[:, -1:] - self._table[:, self._without]
+
+    def add(self, draws: NDArray[np.int64], earned: NDArray[np.float64]) -> None:
+        """Add a job to some draws, with what it earns a second: float64 [draws, all configurations]."""
+        if draws.size:
+            own = slice(None) if draws.size == self._table.shape[0] else draws
+            with_it = self._table[own].take(self._before, axis=1)
+            with_it += earned[own][:, self.at, None]
+            self._table[own, self._first :] = np.maximum(self._table[own, self._first :], with_it.max(axis=1))
 
 
 def _mixed_with_attained(
@@ -147,6 +175,24 @@ def _mixed_with_attained(
     if weights is not None:
         known *= weights
     return np.asarray(np.sqrt(price * known * (price.sum() / known.sum())))
+
+
+def _too_late_first(
+    view: ClusterView,
+    finish: FinishTimesNow,
+    limit: float,
+    rates: NDArray[np.float64],
+    values: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return float64 [jobs, configurations]: what makes jobs that wait for too long come before all others.
+
+    Who would exceed the limit by one more round's wait and a restart is worth more than all others together,
+    and the more the later it is, on as many GPUs as make it no slower than an equal part of the cluster.
+    """
+    ratio = finish.after(0.0, np.zeros(view.num_jobs)) + (view.round_s + view.restart_s) / finish.alone_s
+    late = (ratio > limit)[:, None] & (rates >= finish.isolated[:, None])
+    others = 2.0 * np.nanmax(values, axis=1, initial=0.0).sum()
+    return np.asarray(np.where(late, others * np.minimum(ratio / limit, _LATEST)[:, None], 0.0))
 
 
 def _useful(rates: NDArray[np.float64], menu: Configurations) -> NDArray[np.int64]:
@@ -290,6 +336,9 @@ class Costate:
     fairness
         Power of a job's finish-time ratio (its completion time over that with an equal part of the cluster,
         as believed) by which its completion counts more.
+    ratio_limit
+        What no job's finish-time ratio is to exceed, as believed: who would by waiting for another round
+        comes before all others, with an equal part of the cluster at the least; ``None``: nobody does.
     makespan
         What a second of the last completion counts beside those of all jobs, in their number.
     freezes
@@ -306,6 +355,7 @@ class Costate:
     stay: float = 0.5
     gap: float = 1e-4
     fairness: float = 0.0
+    ratio_limit: float | None = None
     makespan: float = 0.0
     freezes: bool = False
     gates: DepthGates = field(default_factory=DepthGates)
@@ -322,13 +372,17 @@ class Costate:
         draws = np.maximum(np.stack([remaining_draws(belief) for belief in view.beliefs]), 1e-9)
         types, current = view.nodes.gpus_by_type, current_configuration(view, menu)
         rates, depth, rebuilt = self._frozen(view, menu, rates, current)
-        weights, last = self._weights(view), self.makespan * view.num_jobs
+        finish = self._finish.now(view) if self.fairness or self.ratio_limit is not None else None
+        weights, last = self._weights(view, finish), self.makespan * view.num_jobs
         price = prices_of_work(rates, draws, menu, types, weights, last).mean(axis=1)
         price = _mixed_with_attained(price, view, weights)
         worth = price[:, None] * rates * rebuilt
         values = self._values(view, rates, worth, draws.mean(axis=1), current)
         values[~(rates > 0.0)] = np.nan
-        scaled, claims = values * (_SCALE / np.nanmax(values)), claims_of(view)
+        ranked, claims = values, claims_of(view)
+        if finish is not None and self.ratio_limit is not None:
+            ranked = values + _too_late_first(view, finish, self.ratio_limit, rates, values)
+        scaled = ranked * (_SCALE / np.nanmax(ranked))
         if len(claims.tenants) > 1:
             chosen = choose_within_fair_levels(view.nodes, menu, scaled, claims, self.gap)
         else:
@@ -357,11 +411,11 @@ class Costate:
         weigh_rebuilds(view, current, gains, self.rebuild_s)
         return rates * most, gains.argmax(axis=2), gains.max(axis=2) / most
 
-    def _weights(self, view: ClusterView) -> NDArray[np.float64] | None:
+    def _weights(self, view: ClusterView, finish: FinishTimesNow | None) -> NDArray[np.float64] | None:
         """Return float64 [jobs]: how much a second of each job's completion counts; ``None``: all alike."""
         weights = claims_of(view).weight
-        if self.fairness:
-            ratio = self._finish.now(view).after(0.0, np.zeros(view.num_jobs))
+        if self.fairness and finish is not None:
+            ratio = finish.after(0.0, np.zeros(view.num_jobs))
             weights = weights * np.maximum(ratio, 1e-3) ** self.fairness
         return None if (weights == 1.0).all() else np.maximum(weights, 1e-9)
 

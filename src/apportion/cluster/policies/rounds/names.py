@@ -81,7 +81,7 @@ def _costate(remaining: str = "true", freezes: bool = False, fairness: float = 0
         options={"freezes": freezes, "fairness": fairness},
         adaptive=True,
         freezes=freezes,
-        explains=True,
+        priced=True,
         remaining=remaining,
     )
 

@@ -24,7 +24,7 @@ which is longer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -48,6 +48,8 @@ _OWN, _TRIED = (0.2, 100.0), ((8, 32), (40, 80))
 _LEAST_RESTART_S = 1.5
 """What a stay on one configuration may make of rounding; see above."""
 _STEP, _SLOWS, _MOMENTUM = 0.2, 15.0, 0.8
+_ALIKE = 6
+"""Into how many kinds of jobs those of one application are put while prices are searched."""
 _ROUNDED = 1.0 - 1e-9
 """Times of epochs are computed here in another order than in the simulation."""
 
@@ -143,7 +145,7 @@ def completion_bound(
     scenario: Scenario,
     rules: Sequence[RoundRules],
     completed_s: NDArray[np.float64],
-    steps: int = 120,
+    steps: int = 60,
 ) -> CompletionBound:
     """Search prices whose bound is high.
 
@@ -172,7 +174,7 @@ def completion_bound(
     # as many jobs as there are share the GPUs: a price of so many seconds, less what jobs gain by waiting
     prices = np.tile(0.8 * there.sum(axis=0) / available.sum(), (available.size, 1))
     released = _released(submitted_s, rules)
-    work = _epochs(scenario, rules)
+    work = _of_few_kinds(scenario, _epochs(scenario, rules))
     best, kept = -np.inf, prices
     speed = np.zeros_like(prices)
     for step in range(steps):
@@ -300,6 +302,20 @@ def _epochs(scenario: Scenario, rules: Sequence[RoundRules]) -> list[_Epochs]:
             seconds = np.ceil(seconds)
         seconds = seconds[seconds.min(axis=1) > 0.0]  # others take no time
         found.append(_Epochs(np.array(jobs), types, gpus, seconds))
+    return found
+
+
+def _of_few_kinds(scenario: Scenario, work: Sequence[_Epochs]) -> list[_Epochs]:
+    """Return jobs of one application in a few kinds by their work, all of a kind with that of its median."""
+    own: dict[str, list[_Epochs]] = {}
+    for one in work:
+        own.setdefault(scenario.jobs[one.jobs[0]].application, []).append(one)
+    found = []
+    for kinds in own.values():
+        kinds.sort(key=lambda one: float(one.seconds.min(axis=1).sum()))
+        for at in np.array_split(np.arange(len(kinds)), min(_ALIKE, len(kinds))):
+            jobs = np.concatenate([kinds[k].jobs for k in at.tolist()])
+            found.append(replace(kinds[int(at[at.size // 2])], jobs=jobs))
     return found
 
 
