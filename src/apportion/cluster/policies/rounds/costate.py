@@ -153,7 +153,7 @@ class _Worth:
 
     def lost(self) -> NDArray[np.float64]:
         """Return float64 [draws, configurations of the type]: what all GPUs earn less without its own."""
-        return self._table[:, -1:] - self._table[:, self._without]
+        return np.asarray(self._table[:, -1:] - self._table[:, self._without])
 
     def add(self, draws: NDArray[np.int64], earned: NDArray[np.float64]) -> None:
         """Add a job to some draws, with what it earns a second: float64 [draws, all configurations]."""
