@@ -95,7 +95,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         "48_early": Study((*UNLIKE, ("afs", "asked"), ("costate", "asked")), early=0.6),
     }
 )
-SETTINGS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+SETTINGS: Mapping[str, dict[str, Any]] = MappingProxyType(
     {
         "as published": {},
         "half the load": {"load": 0.5},
@@ -105,9 +105,12 @@ SETTINGS: Mapping[str, Mapping[str, float]] = MappingProxyType(
         "throughputs wrong by 30 %": {"noise": 0.3},
         "restarts of 0 s": {"restart_s": 0.0},
         "restarts of 90 s": {"restart_s": 90.0},
+        "80 jobs": {"jobs": 80},
+        "320 jobs, 64 GPUs": {"jobs": 320, "gpus": 64},
     }
 )
-"""What is changed, one at a time, on 48 GPUs."""
+"""What is changed, one at a time, on 48 GPUs unless said."""
+GPUS = {"gpus": 48}
 AGAINST = ("afs", "sia", "pollux")
 PAID: Mapping[str, Callable[[Result], float]] = MappingProxyType(
     {
@@ -172,7 +175,7 @@ def setting_rows(runs: Runs) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"setting": setting}
         for remaining in ("true", "attained"):
             both = [
-                [Case(workload, policy, gpus=48, remaining=remaining, **changed) for workload in WORKLOADS]
+                [Case(workload, policy, remaining=remaining, **GPUS | changed) for workload in WORKLOADS]
                 for policy in ("afs", "costate")
             ]
             runs.run([case for cases in both for case in cases])

@@ -81,6 +81,8 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         Share of the jobs that end after a tenth to all of their epochs, drawn evenly.
     restart_s
         Standstill after a restart.
+    jobs
+        80: every second one of the 160; 320: those of the next of `WORKLOADS` too, in the same hours.
     """
 
     workload: str
@@ -105,6 +107,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     spread: float = 0.0
     early: float = 0.0
     restart_s: float = 30.0
+    jobs: int = 160
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -150,14 +153,25 @@ def _profiles(data: Path) -> tuple[Mapping[str, Application], Mapping[str, Goodp
     return applications, {name: GoodputTable(one) for name, one in applications.items()}
 
 
+def _file(data: Path, workload: str) -> Path:
+    kind, number = workload.split("-")
+    folder = data / "pollux" / "workloads" if kind == "pollux" else data / "sia" / "workloads" / kind
+    return folder / f"workload-{number}.csv"
+
+
 def prepared(data: Path, case: Case) -> Scenario:
     """Return the scenario of a case; what is known of the applications is shared within a process."""
     applications, tables = _profiles(data)
-    kind, number = case.workload.split("-")
-    folder = data / "pollux" / "workloads" if kind == "pollux" else data / "sia" / "workloads" / kind
-    rng = np.random.default_rng(zlib.crc32(case.workload.encode()))
+    at, rng = WORKLOADS.index(case.workload), np.random.default_rng(zlib.crc32(case.workload.encode()))
+    names = (case.workload, WORKLOADS[(at + 1) % len(WORKLOADS)])[: max(1, case.jobs // 160)]
+    published = [
+        replace(job, name=f"{name}, {job.name}" if len(names) > 1 else job.name)
+        for name in names
+        for job in read_workload(_file(data, name), applications)
+    ]
+    published.sort(key=lambda job: job.submitted_s)
     jobs = []
-    for job in read_workload(folder / f"workload-{number}.csv", applications):
+    for job in published[:: 160 * len(names) // case.jobs]:
         work = float(np.exp(case.spread * rng.normal()))
         ends, share = rng.random() < case.early, rng.uniform(0.1, 1.0)
         most = applications[job.application].epochs
