@@ -138,7 +138,7 @@ NAMING_A_KIND = {
     # who makes instances of one kind
     *("apportion.cluster.policies.freetrain", "apportion.cluster.simulation.snapshot"),
     "apportion.cluster.estimation.model_similarity",
-    "apportion.cluster.policies.rounds.kueue_placing",
+    "apportion.cluster.policies.rounds.greedy_placing",
 }
 """All modules above `instances` and `formulations` that name the types of a kind of instance."""
 

@@ -11,7 +11,7 @@ import pytest
 import apportion
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
-from apportion.cluster.policies.rounds.kueue_placing import PLACEMENT_POLICIES
+from apportion.cluster.policies.rounds.greedy_placing import PLACEMENT_POLICIES
 from apportion.explanation import explain
 from apportion.instances import edits
 from apportion.instances.placement.generator import generate

@@ -135,7 +135,8 @@ def _request(case: Mapping[str, Any], pods: Mapping[str, Any], *, leader: bool) 
     for mode in ("required", "preferred"):
         if mode in asked:
             level = levels.index(asked[mode])
-            return Request(pods["count"], level, mode, tuple(slices), leader, mixed)  # type: ignore[arg-type]
+            even = case["feature_gates"]["TASBalancedPlacement"]
+            return Request(pods["count"], level, mode, tuple(slices), leader, mixed, even)  # type: ignore[arg-type]
     own = slices[0][0] if slices else None
     return Request(pods["count"], own, "unconstrained", tuple(slices), leader, mixed)
 

@@ -92,6 +92,14 @@ class _Limit(click.ParamType[Any]):
     help="Write a proof of the claim, checked before; with --stream, a folder that takes one file a line.",
 )
 @click.option("--plot", metavar="FILE", help="Draw the plan: FILE.svg, .html, .png or .pdf.")
+@click.option(
+    "--beside",
+    "policies",
+    multiple=True,
+    metavar="POLICY",
+    help="Say what a policy would have decided is worth: for placement kueue, kueue-balanced, kai; for gap "
+    "filling and freezing those of replay and simulate. Repeatable.",
+)
 @click.version_option(__version__, prog_name="solve-instance")
 def command(
     path: str | None,
@@ -106,6 +114,7 @@ def command(
     stream: bool,
     proof: str | None,
     plot: str | None,
+    policies: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Decide what every job of the instance at PATH (- for standard input) gets, and prove it.
@@ -115,13 +124,15 @@ def command(
     (the incumbent is still written).
     """
     if stream:
-        if path not in (None, "-") or out or plot or warm_start or format:
+        if path not in (None, "-") or out or plot or warm_start or format or policies:
             raise click.UsageError(
                 "--stream reads JSON lines from standard input and writes to standard output"
             )
         return _answer_lines(backend=backend, formulation=formulation, proofs=proof, **options)
     if path is None:
         raise click.UsageError("Missing argument 'PATH|-': name an instance, or - for standard input.")
+    if policies and (as_json or out == "-"):
+        raise click.UsageError("--beside says it in words: it goes without --json.")
     if plot is not None:
         from apportion.draw import check_name
 
@@ -133,6 +144,8 @@ def command(
     with quiet_stdout():
         began = time.perf_counter()
         instance = instance_of(path, format, index, sense)
+        if policies:
+            _check_known(policies, instance)
         earlier = None if warm_start is None else _plan_of(warm_start)
         read_seconds = time.perf_counter() - began
         options["proof"] = proof is not None
@@ -140,6 +153,10 @@ def command(
         with quiet_stdout():
             solution = _solve(instance, as_json, backend, formulation, earlier, options)
         _write(solution, read_seconds, path, out, as_json, plot, proof)
+        if policies:
+            with quiet_stdout():
+                lines = _beside(solution, policies, options["seed"])
+            say("\n" + "\n".join(lines))
         return _exit_code(solution)
 
 
@@ -252,6 +269,36 @@ def _plot(solution: Solution, plot: str) -> None:
     prices = solution.certificate.multipliers
     drawn = drawing(solution.instance, solution.plan, plot, prices, solution.bound)
     write_file(plot, encoded(drawn, plot))
+
+
+def _check_known(policies: Sequence[str], instance: Any) -> None:
+    from apportion.core.errors import InvalidOption, one_of
+    from apportion.instances.kinds import kind_of
+    from apportion.service.by_policy import policies_of
+
+    kind = kind_of(instance).name
+    if not policies_of(kind):
+        raise InvalidOption(f"--beside: there are no policies for {kind}")
+    for policy in policies:
+        one_of("beside", policy, policies_of(kind))
+
+
+def _beside(solution: Solution, policies: Sequence[str], seed: int) -> list[str]:
+    """Return the lines of a table: what the plans of policies are worth beside this one and its bound."""
+    from apportion.cli.summary import table
+    from apportion.service.session import Session
+
+    session = Session(solution.instance)
+    rows, refused = [("policy", "objective", "beside this plan")], []
+    for policy in policies:
+        decided, best = session.decide(policy, seed=seed).solution, solution.objective
+        found = decided.objective
+        if found is None:  # policies know little of what an instance may ask for
+            why = "; ".join(note.partition(": ")[2] for note in decided.notes)
+            refused.append(f"{policy}: its plan is not allowed: {why}")
+        more = f"{(found - best) / abs(best):+.1%}" if found is not None and best else "-"
+        rows.append((policy, "-" if found is None else f"{found:.6g}", more))
+    return [*table(rows, "<>>"), *refused]
 
 
 def _exit_code(solution: Solution) -> int:

@@ -46,7 +46,7 @@ _VIEW_ADAPTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "placement": (
             "apportion.service.view_adapters:PlacementViewAdapter",
-            "apportion.cluster.policies.rounds.kueue_placing:PLACEMENT_POLICIES",
+            "apportion.cluster.policies.rounds.greedy_placing:PLACEMENT_POLICIES",
         ),
     }
 )

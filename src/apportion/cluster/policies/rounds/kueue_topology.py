@@ -2,20 +2,38 @@
 
 Capacity is counted from the nodes up. A level is chosen, then one place that holds everything (the tightest),
 or a list of places from the emptiest on, whose last is again the tightest that holds the rest; so level by
-level down to the nodes. The rules are those of Kueue's topology-aware scheduling at commit ff69552e
-(`pkg/cache/scheduler`), in our own words.
+level down to the nodes. Balanced placement, where it is asked for, chooses few places that share evenly. The
+rules are those of Kueue's topology-aware scheduling at commit ff69552e (`pkg/cache/scheduler`), in our own
+words.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from math import log2
 from typing import Literal
 
-__all__ = ["Leaf", "NoFit", "Request", "Taken", "kept", "placed", "replaced"]
+__all__ = [
+    "Domain",
+    "Leaf",
+    "NoFit",
+    "Request",
+    "Share",
+    "Taken",
+    "Tree",
+    "fewest",
+    "kept",
+    "placed",
+    "replaced",
+    "shared_evenly",
+]
 
 Path = tuple[str, ...]
+Share = tuple["Domain", int, bool]
+"""What a place gets: pods, and whether the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +78,8 @@ class Request:
         Whether there is a leader.
     least_free
         Whether unconstrained pods fill the fullest places first.
+    balanced
+        Whether the places of a preferred level share pods evenly where one place above holds them all.
     """
 
     count: int
@@ -68,6 +88,7 @@ class Request:
     slices: tuple[tuple[int, int], ...] = ()
     leader: bool = False
     least_free: bool = True
+    balanced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +109,28 @@ class Taken:
 
 
 @dataclass(slots=True)
-class _Domain:
+class Domain:
+    """A place of any level, and what it has room for.
+
+    Attributes
+    ----------
+    path, level
+        Its labels from the top level down, and how many there are less one.
+    children
+        The places of the next level in it.
+    pods, slices
+        How many fit.
+    pods_led, slices_led
+        How many fit beside the leader.
+    leaders
+        How many leaders fit, one at most.
+    weight
+        The score of preferred affinity.
+    """
+
     path: Path
     level: int
-    children: list[_Domain] = field(default_factory=list)
+    children: list[Domain] = field(default_factory=list)
     pods: int = 0
     slices: int = 0
     pods_led: int = 0
@@ -112,11 +151,14 @@ def placed(leaves: Sequence[Leaf], levels: int, request: Request) -> list[Taken]
     request
         What is asked for.
     """
-    tree = _Tree(leaves, levels, request)
+    tree = Tree(leaves, levels, request)
+    if request.balanced and request.mode == "preferred" and (shares := tree.balanced()) is not None:
+        return tree.down(*shares, even=True)
     found = tree.level_and_domains()
     if isinstance(found, NoFit):
         return found
-    return tree.down(*found)
+    level, domains = found
+    return tree.down(level, tree.fill(domains, request.count, tree.size, request.leader, above=True))
 
 
 def kept(previous: Sequence[tuple[Path, int]], count: int) -> list[tuple[Path, int]]:
@@ -162,18 +204,18 @@ def replaced(
     return placed(inside, levels, own)
 
 
-class _Tree:
+class Tree:
     """The counted tree of one request."""
 
     def __init__(self, leaves: Sequence[Leaf], levels: int, request: Request) -> None:
         self.request, self.levels = request, levels
         self.slice_level, self.size = request.slices[0] if request.slices else (levels - 1, 1)
         self.unit = [self._unit(level) for level in range(levels)]
-        self.by_level: list[dict[Path, _Domain]] = [{} for _ in range(levels)]
+        self.by_level: list[dict[Path, Domain]] = [{} for _ in range(levels)]
         for leaf in leaves:
             self._add(leaf)
         for root in self.by_level[0].values():
-            self._count(root)
+            self.count(root)
         self.least_free = request.least_free and request.mode == "unconstrained"
 
     def _unit(self, level: int) -> int:
@@ -182,12 +224,12 @@ class _Tree:
         return inner[0] if level > self.slice_level and inner else 1
 
     def _add(self, leaf: Leaf) -> None:
-        above: _Domain | None = None
+        above: Domain | None = None
         for level in range(self.levels):
             path = leaf.path[: level + 1]
             known = self.by_level[level].get(path)
             if known is None:
-                known = self.by_level[level][path] = _Domain(path, level)
+                known = self.by_level[level][path] = Domain(path, level)
                 if above is not None:
                     above.children.append(known)
             above = known
@@ -195,11 +237,11 @@ class _Tree:
         above.pods, above.leaders, above.weight = leaf.room, int(leaf.holds_leader), leaf.weight
         above.pods_led = leaf.room_beside_leader if leaf.holds_leader else leaf.room
 
-    def _count(self, domain: _Domain) -> None:
+    def count(self, domain: Domain) -> None:
         """Count pods, slices, and both beside a leader, from the leaves up."""
         if domain.children:
             for child in domain.children:
-                self._count(child)
+                self.count(child)
             unit = self.unit[domain.level + 1]
             whole = [
                 (child.pods // unit * unit, child.pods_led // unit * unit, child) for child in domain.children
@@ -215,15 +257,10 @@ class _Tree:
         if domain.level == self.slice_level:
             domain.slices, domain.slices_led = domain.pods // self.size, domain.pods_led // self.size
 
-    def _sorted(self, domains: Iterable[_Domain], *, leader: bool) -> list[_Domain]:
-        sign = 1 if self.least_free else -1
-        if leader:
-            return sorted(
-                domains, key=lambda d: (-d.leaders, -d.weight, sign * d.slices_led, d.pods_led, d.path)
-            )
-        return sorted(domains, key=lambda d: (-d.weight, sign * d.slices, d.pods, d.path))
+    def _sorted(self, domains: Iterable[Domain], *, leader: bool) -> list[Domain]:
+        return _by_room(domains, 1 if self.least_free else -1, leader=leader)
 
-    def level_and_domains(self) -> tuple[int, list[_Domain]] | NoFit:
+    def level_and_domains(self) -> tuple[int, list[Domain]] | NoFit:
         """Return the level of the placement and its places there, in order."""
         request = self.request
         level = self.levels - 1 if request.level is None else request.level
@@ -245,9 +282,9 @@ class _Tree:
             chosen, missing = self._several(order, need, leader=leader)
             return NoFit(need - missing, need) if missing or chosen is None else (level, chosen)
 
-    def _several(self, order: list[_Domain], need: int, *, leader: bool) -> tuple[list[_Domain] | None, int]:
+    def _several(self, order: list[Domain], need: int, *, leader: bool) -> tuple[list[Domain] | None, int]:
         """Return places one after the other until all is placed, and how many slices are missing."""
-        found: list[_Domain] = []
+        found: list[Domain] = []
         left = list(order)
         if leader:
             first = _leads(left, need, lambda d: d.slices, lambda d: d.slices_led)
@@ -267,35 +304,81 @@ class _Tree:
             need -= one.slices
         return found, max(need, 0)
 
-    def down(self, level: int, domains: list[_Domain]) -> list[Taken]:
-        """Return what the leaves get below some chosen places."""
+    def balanced(self) -> tuple[int, list[Share]] | None:
+        """Return a level and the even shares of its places; ``None`` where there are none."""
+        need, level, leader = self.request.count // self.size, self.request.level or 0, self.request.leader
+        least, _, chosen = self.most_even()
+        if not least:
+            return None
+        if level < self.slice_level:
+            few = fewest(chosen, need, self.size, leader, by_entropy=True)
+            chosen, level = [child for domain in few for child in domain.children], level + 1
+        shares = shared_evenly(chosen, need, self.size, leader, least)
+        return None if shares is None else (level, shares)
+
+    def most_even(self) -> tuple[int, int, list[Domain]]:
+        """Return the greatest smallest share, of how many places of the preferred level, and what is there.
+
+        One place above that level, or the top, is to hold everything; places that could not take the share
+        are taken away. 0 where nothing holds everything.
+        """
+        need, level, leader = self.request.count // self.size, self.request.level or 0, self.request.leader
+        above = sorted(self.by_level[level - 1].values(), key=lambda d: d.path) if level else []
+        groups = [d.children for d in above] if level else [list(self.by_level[0].values())]
+        best, number, chosen = 0, 0, list[Domain]()
+        for group in groups:
+            for least in _smallest_share(group, need, leader, below=level < self.slice_level):
+                if least < best:
+                    break
+                pruned = self._pruned(group, least)
+                found = _greedy(pruned, need, leader)
+                if found is None:
+                    continue
+                if least > best or found[0] < number:
+                    best, number, chosen = least, found[0], pruned
+                break
+        return best, number, chosen
+
+    def _pruned(self, group: Sequence[Domain], least: int) -> list[Domain]:
+        """Return copies of places without what could not take so great a share."""
+        copies = deepcopy(list(group))
+        for domain in copies:
+            for child in domain.children:
+                _prune(child, least, self.request.leader)
+            self.count(domain)
+            _prune(domain, least, self.request.leader)
+        return copies
+
+    def down(self, level: int, got: list[Share], *, even: bool = False) -> list[Taken]:
+        """Return what the leaves get below places that have got their pods.
+
+        Down to the level of slices what a place has got is not kept unless shares are even: only places are.
+        """
         request = self.request
-        got = self._fill(domains, request.count, self.size, request.leader, above=True)
         for lower in range(level + 1, self.levels):
-            if lower <= self.slice_level:
+            above = lower <= self.slice_level
+            if above and not even:
                 children = [child for domain, _, _ in got for child in domain.children]
                 order = self._sorted(children, leader=request.leader)
-                got = self._fill(order, request.count, self.size, request.leader, above=True)
-            else:
-                parts = []
-                for domain, pods, leader in got:
-                    order = self._below(domain.children, leader=leader)
-                    parts += self._fill(order, pods, self.unit[lower], leader, above=False)
-                got = parts
+                got = self.fill(order, request.count, self.size, request.leader, above=True)
+                continue
+            parts = []
+            for domain, pods, leader in got:
+                sort, unit = (self._sorted, self.size) if above else (self._below, self.unit[lower])
+                parts += self.fill(sort(domain.children, leader=leader), pods, unit, leader, above=above)
+            got = parts
         taken = [Taken(domain.path, pods, leader) for domain, pods, leader in got if pods or leader]
         return sorted(taken, key=lambda one: one.path)
 
-    def _below(self, domains: Iterable[_Domain], *, leader: bool) -> list[_Domain]:
+    def _below(self, domains: Iterable[Domain], *, leader: bool) -> list[Domain]:
         """Sort places below the slices': slices count nothing there."""
         if leader:
             return sorted(domains, key=lambda d: (-d.leaders, -d.weight, d.pods_led, d.path))
         return sorted(domains, key=lambda d: (-d.weight, d.pods, d.path))
 
-    def _fill(
-        self, order: list[_Domain], pods: int, unit: int, leader: bool, *, above: bool
-    ) -> list[tuple[_Domain, int, bool]]:
+    def fill(self, order: list[Domain], pods: int, unit: int, leader: bool, *, above: bool) -> list[Share]:
         """Give pods to places in order, by units; the last is the tightest that holds the rest."""
-        found: list[tuple[_Domain, int, bool]] = []
+        found: list[Share] = []
         left, need = list(order), pods // unit
         while (need > 0 or leader) and left:
             one = left[0]
@@ -318,9 +401,131 @@ class _Tree:
         return found
 
 
+def _by_room(domains: Iterable[Domain], sign: int, *, leader: bool) -> list[Domain]:
+    if leader:
+        return sorted(domains, key=lambda d: (-d.leaders, -d.weight, sign * d.slices_led, d.pods_led, d.path))
+    return sorted(domains, key=lambda d: (-d.weight, sign * d.slices, d.pods, d.path))
+
+
+def _greedy(
+    domains: Iterable[Domain], need: int, leader: bool
+) -> tuple[int, Domain | None, Domain | None] | None:
+    """Return how many places the largest first take, that of the leader and the last; ``None`` for no fit."""
+    order = _by_room(domains, -1, leader=leader)
+    first: Domain | None = None
+    if leader:
+        if not order or not order[0].leaders:
+            return None
+        first = order[0]
+        need, order = need - first.slices_led, _by_room(order[1:], -1, leader=False)
+    number, last = int(leader), None
+    for domain in order:
+        if need <= 0 or domain.slices <= 0:
+            break
+        number, last, need = number + 1, domain, need - domain.slices
+    return (number, first, last) if need <= 0 else None
+
+
+def _smallest_share(group: Sequence[Domain], need: int, leader: bool, *, below: bool) -> tuple[int, ...]:
+    """Return the greatest smallest share of places that hold so many slices, and a lesser one if that fails.
+
+    Parameters
+    ----------
+    group
+        Places of the preferred level.
+    need, leader
+        Slices, and whether there is a leader.
+    below
+        Whether it is the places in them that share.
+    """
+    found = _greedy([child for d in group for child in d.children] if below else group, need, leader)
+    if found is None:
+        return ()
+    number, first, last = found
+    least = need // number
+    if first is not None:
+        least = min(least, first.slices_led)
+    if last is None:
+        return (least,)
+    least = min(least, last.slices)
+    beside = min(least, last.slices_led) if leader else least
+    return (least, beside) if 0 < beside < least else (least,)
+
+
+def _prune(domain: Domain, least: int, leader: bool) -> None:
+    """Take away what a place cannot have where every share is so great: all of it, or the leader."""
+    if domain.slices < least:
+        domain.pods = domain.slices = domain.pods_led = domain.slices_led = domain.leaders = 0
+    elif leader and domain.leaders and domain.slices_led < least:
+        domain.pods_led = domain.slices_led = domain.leaders = 0
+    else:
+        return
+    for child in domain.children:
+        _prune(child, least if domain.slices else child.slices + 1, leader)
+
+
+def fewest(
+    domains: Sequence[Domain], need: int, size: int, leader: bool, *, by_entropy: bool
+) -> list[Domain]:
+    """Return as few places as hold so many slices of a size, of these with least room; empty for no fit.
+
+    Of equal ones the first in the order of paths, or of room beside the leader and how evenly it is spread.
+    """
+    found = _greedy(domains, need, leader)
+    if found is None:
+        return []
+
+    def order(domain: Domain) -> tuple[float, float, float, Path]:
+        if not by_entropy:
+            return 0.0, 0.0, 0.0, domain.path
+        return -domain.leaders, -domain.slices_led, -_entropy(domain.children), domain.path
+
+    # by number of places: those that leave so many leaders and pods to place
+    chosen: list[dict[tuple[int, int], list[Domain]]] = [{} for _ in range(found[0] + 1)]
+    chosen[0][int(leader), need * size] = []
+    for domain in sorted(domains, key=order):
+        for number in range(found[0], 0, -1):
+            for (leaders, pods), before in sorted(chosen[number - 1].items(), key=lambda one: one[0]):
+                if leaders <= 0 and pods <= 0:
+                    continue
+                with_it = [*before, domain]
+                if leaders > 0 and domain.leaders:
+                    chosen[number].setdefault((leaders - domain.leaders, pods - domain.pods_led), with_it)
+                if domain.slices:
+                    chosen[number].setdefault((leaders, pods - domain.pods), with_it)
+    full = {pods: those for (leaders, pods), those in chosen[-1].items() if leaders == 0 and pods <= 0}
+    return full[max(full)] if full else []
+
+
+def _entropy(domains: Sequence[Domain]) -> float:
+    total = sum(domain.pods for domain in domains)
+    parts = [domain.pods / total for domain in domains if domain.pods > 0]
+    return -sum(part * log2(part) for part in parts)
+
+
+def shared_evenly(
+    domains: Sequence[Domain], need: int, size: int, leader: bool, least: int
+) -> list[Share] | None:
+    """Return what as few places as possible get, each no less than so many slices; ``None`` for no way.
+
+    What is over goes to the largest as far as they have room, first to that of the leader.
+    """
+    chosen = _by_room(fewest(domains, need, size, leader, by_entropy=False), -1, leader=leader)
+    over = need - len(chosen) * least
+    if not chosen or over < 0:
+        return None
+    shares: list[Share] = []
+    for at, domain in enumerate(chosen):
+        led = leader and at == 0
+        more = min((domain.slices_led if led else domain.slices) - least, over)
+        shares.append((domain, (least + more) * size, led))
+        over -= more
+    return None if over else shares
+
+
 def _leads(
-    order: Sequence[_Domain], need: int, room: Callable[[_Domain], int], led: Callable[[_Domain], int]
-) -> _Domain | None:
+    order: Sequence[Domain], need: int, room: Callable[[Domain], int], led: Callable[[Domain], int]
+) -> Domain | None:
     """Return the first place that can hold the leader and leaves room for all others, or just holds it."""
     total = sum(map(room, order))
     able = [domain for domain in order if domain.leaders]
@@ -328,17 +533,17 @@ def _leads(
     return next(enough, able[0] if able else None)
 
 
-def _room(domain: _Domain, unit: int, leader: bool, above: bool) -> int:
+def _room(domain: Domain, unit: int, leader: bool, above: bool) -> int:
     if above:
         return domain.slices_led if leader else domain.slices
     return (domain.pods_led if leader else domain.pods) // unit
 
 
-def _slices(domain: _Domain, *, leader: bool) -> int:
+def _slices(domain: Domain, *, leader: bool) -> int:
     return domain.slices_led if leader else domain.slices
 
 
-def _tightest(domains: Sequence[_Domain], need: int, *, leader: bool) -> _Domain:
+def _tightest(domains: Sequence[Domain], need: int, *, leader: bool) -> Domain:
     """Return the first place of least room that holds what is needed."""
     fits = [d for d in domains if _slices(d, leader=leader) >= need and d.leaders >= leader]
     return min(fits, key=lambda d: _slices(d, leader=leader))
