@@ -25,12 +25,7 @@ __all__ = ["decision_rows"]
 
 MACHINES = "aws:188x4,rtx:94x8,dgx-ext:62x8"
 """Sia's three types, about as many times larger as 2,000 is than 64."""
-POLICIES: tuple[tuple[str, str], ...] = (
-    ("afs", "true"),
-    ("sia", "true"),
-    ("costate", "true"),
-    ("costate", "attained"),
-)
+POLICIES: tuple[tuple[str, str], ...] = (("sia", "true"), ("costate", "true"), ("costate", "attained"))
 
 
 @dataclass(slots=True)
