@@ -102,7 +102,7 @@ def prices_of_work(
     # jobs of one speed, of which there are few, are looked at together
     rates, speed = np.unique(rates[:, useful], axis=0, return_inverse=True)
     with np.errstate(divide="ignore"):
-        seconds = np.where(rates.T > 0.0, 1.0 / rates.T, np.inf)  # jobs last, where numpy is fastest
+        seconds = np.where(rates.T > 0.0, 1.0 / rates.T, np.inf)[:, None]
     worth = [
         _Worth(np.flatnonzero(gpu_type == kind), gpus, int(types[kind]), draws) for kind in range(types.size)
     ]
@@ -112,21 +112,21 @@ def prices_of_work(
     alike = float(counts.mean())
     ahead = remaining.T / counts  # [draws, jobs], per second that counts; below 0 once there is a price
     every = np.arange(draws)
-    lost = np.empty((draws, gpus.size))
+    lost = np.empty((gpus.size, draws))
     for step in range(jobs):
         if step % _LOOKS == 0 and here.size > 2 * np.count_nonzero(waits := (ahead > 0.0).any(axis=0)):
             here, ahead, counts = here[waits], ahead[:, waits], counts[waits]
             used, speed = np.unique(speed[waits], return_inverse=True)
-            rates, seconds = rates[used], seconds[:, used]
+            rates, seconds = rates[used], seconds[:, :, used]
         for table in worth:
-            lost[:, table.at] = table.lost()
+            lost[table.at] = table.lost()
         lost += alike + last * (step == 0)
-        typical = (lost[:, :, None] * seconds).min(axis=1)
-        ends = (typical[:, speed] * ahead).argmax(axis=1)
+        typical = (lost[:, :, None] * seconds).min(axis=0)
+        ends = (typical.take(speed, axis=1) * ahead).argmax(axis=1)
         ahead[every, ends] = -1.0
-        own = (lost + (counts[ends] - alike)[:, None]) * seconds[:, speed[ends]].T
-        fastest = own.argmin(axis=1)
-        paid = own[every, fastest]
+        own = (lost + (counts[ends] - alike)) * seconds[:, 0, speed[ends]]
+        fastest = own.argmin(axis=0)
+        paid = own[fastest, every]
         paid[np.isinf(paid)] = 0.0
         price[every, here[ends]] = paid
         kind = np.where(paid > 0.0, gpu_type[fastest], -1)
@@ -144,24 +144,25 @@ class _Worth:
         """The configurations of the type."""
         own = gpus[at]
         most = int(own.max(initial=0))
-        self._first = most
         # before the first of its columns stand as many that no configuration may come from
         self._table = np.full((draws, most + total + 1), -np.inf)
-        self._table[:, most:] = 0.0
-        self._before = most + np.arange(total + 1) - own[:, None]
-        self._without = most + total - own
+        self._known = self._table[:, most:]
+        self._known[:] = 0.0
+        row = self._table.shape[1] * np.arange(draws)
+        self._before = row[:, None, None] + (most + np.arange(total + 1) - own[:, None])
+        self._without = row + (most + total - own)[:, None]
 
     def lost(self) -> NDArray[np.float64]:
-        """Return float64 [draws, configurations of the type]: what all GPUs earn less without its own."""
-        return np.asarray(self._table[:, -1:] - self._table[:, self._without])
+        """Return float64 [configurations of the type, draws]: what all GPUs earn less without its own."""
+        return np.asarray(self._table[:, -1] - self._table.take(self._without))
 
     def add(self, draws: NDArray[np.int64], earned: NDArray[np.float64]) -> None:
         """Add a job to some draws, with what it earns a second: float64 [draws, all configurations]."""
         if draws.size:
             own = slice(None) if draws.size == self._table.shape[0] else draws
-            with_it = self._table[own].take(self._before, axis=1)
+            with_it = self._table.take(self._before[own])
             with_it += earned[own][:, self.at, None]
-            self._table[own, self._first :] = np.maximum(self._table[own, self._first :], with_it.max(axis=1))
+            self._known[own] = np.maximum(self._known[own], with_it.max(axis=1))
 
 
 def _mixed_with_attained(
