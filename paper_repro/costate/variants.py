@@ -142,6 +142,12 @@ def variant_rows(data: Path, table: str, gpus: int = 48) -> list[dict[str, Any]]
                 "less than the first, per cent": Mean.of(less).words(100.0, 1),
                 "makespan more than the first, per cent": Mean.of(later).words(100.0, 1),
                 "worst finish-time ratio": Mean.of(worst).words(1.0, 2),
+                **{
+                    f"worst of {trace}": max(
+                        round(one, 2) for one, name in zip(worst, WORKLOADS, strict=True) if trace in name
+                    )
+                    for trace in ("philly", "pollux")
+                },
                 "jobs above 1, per cent": Mean.of(above).words(100.0, 1),
             }
         )

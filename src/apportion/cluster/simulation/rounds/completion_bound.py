@@ -145,7 +145,7 @@ def completion_bound(
     scenario: Scenario,
     rules: Sequence[RoundRules],
     completed_s: NDArray[np.float64],
-    steps: int = 60,
+    steps: int = 120,
 ) -> CompletionBound:
     """Search prices whose bound is high.
 
