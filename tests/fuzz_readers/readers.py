@@ -381,6 +381,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
                 "rcmax", _foreign("rcmax"), _literal("3 2\n0 4 1 5\n0 3 1 6\n0 2 1 2\n", "2 2\n4 5\n3 6\n")
             ),
             Reader("kueue", _kueue, _example("kueue/dump.json"), (*_JSON, *_KUEUE)),
+            Reader("kueue-topology", _kueue, _example("kueue/topology.json"), (*_JSON, *_KUEUE)),
             Reader("slurm", _slurm, _example("slurm_site.txt"), _SLURM),
             Reader("gavel", _foreign("gavel"), _literal(_GAVEL), _JSON),
             Reader(

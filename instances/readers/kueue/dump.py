@@ -78,7 +78,9 @@ def amount(value: Any, resource: str | None = None) -> int | Fraction:
 _GROUP = "kueue.x-k8s.io/"
 _VERSIONS = ("v1beta1", "v1beta2", "v1alpha1")
 _SPACE = re.compile(r"\s*")
-_USED = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Workload")
+_USED = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology", "Workload")
+_OF_THE_CLUSTER = ("Node", "Pod")
+"""Kinds of Kubernetes itself."""
 
 
 Instance = TypeVar("Instance")
@@ -149,12 +151,14 @@ def by_kind(raw: bytes, notes: Notes) -> dict[str, list[Mapping[str, Any]]]:
     InvalidInstance
         If it is no JSON, or not made of objects.
     """
-    found: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in _USED}
+    found: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in (*_USED, *_OF_THE_CLUSTER)}
     for place, entry in enumerate(_entries(raw)):
         kind, version = str(entry.get("kind")), str(entry.get("apiVersion", ""))
-        if not version.startswith(_GROUP) or version.removeprefix(_GROUP) not in _VERSIONS:
+        of_cluster = kind in _OF_THE_CLUSTER and version == "v1"
+        known = version.startswith(_GROUP) and version.removeprefix(_GROUP) in _VERSIONS
+        if not (of_cluster or known):
             notes.add(f"objects of kind {kind} ({version or 'no apiVersion'}) are not used", _called(entry))
-        elif kind not in found:
+        elif not of_cluster and kind not in _USED:
             notes.add(f"objects of kind {kind} are not used", _called(entry))
         elif not isinstance(mapping(entry, "metadata").get("name"), str):
             notes.problems.append(Problem(f"$.items[{place}].metadata.name", "must be a name"))

@@ -27,7 +27,18 @@ from apportion.instances.readers.kueue.dump import (
     objects_of,
 )
 
-__all__ = ["SLICES", "Assigned", "Job", "jobs_of", "option_name", "parsed_option", "requests_of", "runs_on"]
+__all__ = [
+    "SLICES",
+    "Assigned",
+    "Job",
+    "PodSet",
+    "jobs_of",
+    "option_name",
+    "parsed_option",
+    "requests_of",
+    "runs_on",
+    "tolerates",
+]
 
 
 _PART = re.compile(r"([^*+\[\]]+)\*(\d+)\[([^\[\]]*)\]")
@@ -153,13 +164,14 @@ def runs_on(pod: Mapping[str, Any], flavor: Mapping[str, Any], keys: Iterable[st
         return False
     tolerations = [*objects_of(pod, "tolerations"), *objects_of(flavor, "tolerations")]
     return all(
-        any(_tolerates(toleration, taint) for toleration in tolerations)
+        any(tolerates(toleration, taint) for toleration in tolerations)
         for taint in objects_of(flavor, "nodeTaints")
         if taint.get("effect") in ("NoSchedule", "NoExecute")
     )
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """Tell whether a toleration is one of a taint."""
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
@@ -178,7 +190,9 @@ def _raise(total: dict[str, int], by: Mapping[str, int], *, added: bool) -> None
         total[key] = total.get(key, 0) + use if added else max(total.get(key, 0), use)
 
 
+_FLAVOR_FIELDS = ("nodeLabels", "nodeTaints", "tolerations", "topologyName")
 _MOST_FLAVORS = 256
+_MOST_DOMAINS = 200_000
 _MOST_COUNTS = 128
 _REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
 SLICES = " -> "
@@ -192,6 +206,31 @@ _SPEC_FIELDS = (
     "priorityClassSource",
     "priorityClassRef",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods of a workload that are alike.
+
+    Attributes
+    ----------
+    name
+        Of the pod set.
+    counts
+        How many there may be.
+    requests
+        What a pod asks for, by resource.
+    pod
+        The spec of its pods.
+    topology
+        Its topology request; empty where it has none.
+    """
+
+    name: str
+    counts: tuple[int, ...]
+    requests: Mapping[str, int]
+    pod: Mapping[str, Any]
+    topology: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +253,10 @@ class Job:
         Pods of every option.
     current
         The option it holds, ``None`` while it is pending.
+    sets
+        Its pod sets by name.
+    places
+        Where the pods of its pod sets run, by name: labels of the levels and how many.
     """
 
     id: str
@@ -223,14 +266,8 @@ class Job:
     options: Mapping[str, Mapping[Pair, int]]
     pods: Mapping[str, int]
     current: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _PodSet:
-    name: str
-    counts: tuple[int, ...]
-    requests: Mapping[str, int]
-    pod: Mapping[str, Any]
+    sets: Mapping[str, PodSet]
+    places: Mapping[str, Sequence[tuple[tuple[str, ...], int]]]
 
 
 def jobs_of(
@@ -242,7 +279,7 @@ def jobs_of(
     """
     flavors = {name_of(entry): mapping(entry, "spec") for entry in objects["ResourceFlavor"]}
     for name, spec in flavors.items():
-        notes.unused("ResourceFlavor", name, "spec", spec, ("nodeLabels", "nodeTaints", "tolerations"))
+        notes.unused("ResourceFlavor", name, "spec", spec, _FLAVOR_FIELDS)
     routes = _routes(objects, notes)
     found, replaces = list[Job](), dict[str, str]()
     for entry in objects["Workload"]:
@@ -273,7 +310,7 @@ def jobs_of(
             held, uses = _held(entry, admission, notes)  # where that is wrong, too, nobody knows what is free
             current = option_name(held)
             pods = {current: sum(part.count for part in held)}
-            job = Job(name, queue, 0, 0.0, {current: uses}, pods, current)
+            job = Job(name, queue, 0, 0.0, {current: uses}, pods, current, {}, {})
             notes.add(f"running workloads that cannot be read keep what they hold: {wrong}", name)
         replaced = str(mapping(entry, "metadata", "annotations").get(_REPLACES) or "")
         if replaced:
@@ -299,6 +336,8 @@ def _in_place(jobs: list[Job], replaces: Mapping[str, str]) -> list[Job]:
             options={**kept, **{name: uses for name, uses in waits.options.items() if name not in kept}},
             pods={runs.current: runs.pods[runs.current], **waits.pods},
             current=runs.current,
+            sets={**runs.sets, **waits.sets},
+            places=runs.places,
         )
     return list(by_id.values())
 
@@ -350,11 +389,14 @@ def _job(
         options=options,
         pods=pods,
         current=current,
+        sets={one.name: one for one in sets},
+        places=_places(admission, name, notes),
     )
 
 
-def _pod_set(given: Mapping[str, Any], name: str, notes: Notes) -> _PodSet:
-    notes.unused("Workload", name, "spec.podSets", given, ("name", "count", "minCount", "template"))
+def _pod_set(given: Mapping[str, Any], name: str, notes: Notes) -> PodSet:
+    used = ("name", "count", "minCount", "template", "topologyRequest")
+    notes.unused("Workload", name, "spec.podSets", given, used)
     where = f"Workload {name} spec.podSets"
     count = max(0, integer(given.get("count"), 0, f"{where}.count", notes))
     least = max(0, min(count, integer(given.get("minCount"), count, f"{where}.minCount", notes)))
@@ -365,11 +407,13 @@ def _pod_set(given: Mapping[str, Any], name: str, notes: Notes) -> _PodSet:
         notes.add(f"of the counts from minCount to count {_MOST_COUNTS} are in the menu", name)
     pod = mapping(given, "template", "spec")
     called = str(given.get("name") or "main")
-    return _PodSet(called, tuple(counts), requests_of(pod, name, notes), pod)
+    return PodSet(
+        called, tuple(counts), requests_of(pod, name, notes), pod, mapping(given, "topologyRequest")
+    )
 
 
 def _choices(
-    sets: Sequence[_PodSet],
+    sets: Sequence[PodSet],
     queue: Holder,
     flavors: Mapping[str, Mapping[str, Any]],
     name: str,
@@ -415,7 +459,7 @@ def _choices(
             )
 
 
-def _uses(parts: Sequence[Assigned], sets: Sequence[_PodSet]) -> dict[Pair, int]:
+def _uses(parts: Sequence[Assigned], sets: Sequence[PodSet]) -> dict[Pair, int]:
     uses: dict[Pair, int] = {}
     for part, one in zip(parts, sets, strict=True):
         for resource, flavor in part.flavors.items():
@@ -440,7 +484,7 @@ def _held(
             name,
             "status.admission.podSetAssignments",
             one,
-            ("name", "count", "flavors", "resourceUsage"),
+            ("name", "count", "flavors", "resourceUsage", "topologyAssignment"),
         )
         chosen = {str(key): str(value) for key, value in mapping(one, "flavors").items()}
         count = max(0, integer(one.get("count"), 0, f"Workload {name} podSetAssignments", notes))
@@ -452,6 +496,48 @@ def _held(
                 pair = (chosen[resource], resource)
                 uses[pair] = uses.get(pair, 0) + (used * left // count if count else used)
     return parts, uses
+
+
+def _places(
+    admission: Mapping[str, Any], name: str, notes: Notes
+) -> dict[str, list[tuple[tuple[str, ...], int]]]:
+    """Return where the pods of every pod set run, as v1beta1 lists domains, or v1beta2 slices of them."""
+    found: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+    where = f"Workload {name} topologyAssignment"
+    for one in objects_of(admission, "podSetAssignments"):
+        given = mapping(one, "topologyAssignment")
+        at = found.setdefault(str(one.get("name") or "main"), [])
+        for domain in objects_of(given, "domains"):
+            at.append((_labels(domain, "values"), integer(domain.get("count"), 0, where, notes)))
+        for part in objects_of(given, "slices"):
+            number = min(integer(part.get("domainCount"), 0, where, notes), _MOST_DOMAINS)
+            levels = [_expanded(level, number) for level in objects_of(part, "valuesPerLevel")]
+            counts = mapping(part, "podCounts")
+            each = counts.get("individual")
+            if not isinstance(each, list):
+                each = [counts.get("universal")] * number
+            if not levels or any(len(own) != number for own in (*levels, each)):
+                notes.problems.append(Problem(where, f"has not {number} domains at every level"))
+                continue
+            at.extend(
+                (labels, integer(count, 0, where, notes))
+                for labels, count in zip(zip(*levels, strict=True), each, strict=True)
+            )
+    return found
+
+
+def _labels(of: Mapping[str, Any], field: str) -> tuple[str, ...]:
+    values = of.get(field)
+    return tuple(map(str, values)) if isinstance(values, list) else ()
+
+
+def _expanded(level: Mapping[str, Any], number: int) -> tuple[str, ...]:
+    """Return the labels of one level: one for all domains, or a prefix, a root each and a suffix."""
+    if level.get("universal"):
+        return (str(level["universal"]),) * number
+    own = mapping(level, "individual")
+    before, after = (own.get(end) or own.get(f"common{end.title()}") or "" for end in ("prefix", "suffix"))
+    return tuple(f"{before}{root}{after}" for root in _labels(own, "roots"))
 
 
 def _holds(status: Mapping[str, Any], condition: str) -> bool:

@@ -75,6 +75,8 @@ def _stored(path: str) -> Any:
 
     record = json_of(path, "solution")
     plan = record.get("plan") if isinstance(record, dict) else None
-    if not isinstance(plan, dict) or not isinstance(plan.get("choice"), dict):
+    if not isinstance(plan, dict) or not any(
+        isinstance(plan.get(one), dict) for one in ("choice", "placement")
+    ):
         raise InvalidInstance(Problem("solution $.plan", "has no plan with a choice for its jobs"))
     return plan

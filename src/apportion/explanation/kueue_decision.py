@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,13 +14,14 @@ from apportion.cluster.policies.rounds.quota_tree import Pair, Quota, QuotaTree,
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem
 from apportion.instances.multiple_choice_knapsack import KnapsackJob, MultipleChoiceKnapsackInstance
 from apportion.instances.readers.kueue.dump import COHORT
+from apportion.instances.readers.kueue.topology import assignment, choice_of, menus_of, moved
 from apportion.instances.readers.kueue.workload_objects import SLICES, parsed_option
 from apportion.instances.tenants import Tree, tree_of
 
 __all__ = ["KueueDecision", "PodSetFlavors", "decisions"]
 
 
-class PodSetFlavors(msgspec.Struct, frozen=True):
+class PodSetFlavors(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One pod set of an admission, in Kueue's words.
 
     Attributes
@@ -28,11 +30,14 @@ class PodSetFlavors(msgspec.Struct, frozen=True):
         The pod set and how many of its pods.
     flavors
         Flavor by resource.
+    topology_assignment
+        Where its pods lie, as levels and domains; ``None`` without a topology.
     """
 
     name: str
     count: int
     flavors: Mapping[str, str]
+    topology_assignment: dict[str, Any] | None = None
 
 
 class KueueDecision(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,7 +50,7 @@ class KueueDecision(msgspec.Struct, frozen=True, rename="camel"):
     cluster_queue
         Its queue.
     action
-        ``"admit"``, ``"keep"``, ``"resize"``, ``"preempt"`` or ``"wait"``.
+        ``"admit"``, ``"keep"``, ``"move"`` (to other nodes), ``"resize"``, ``"preempt"`` or ``"wait"``.
     pod_sets
         Its flavors and counts from now on; empty where it is stopped or waits.
     reason
@@ -82,18 +87,26 @@ def decisions(instance: Any, plan: Mapping[str, Any]) -> list[KueueDecision]:
     """
     from apportion.solving.api import check
 
-    _check_origin(instance)
+    menus = menus_of(instance)
+    _check_origin(menus)
     report = check(instance, plan)
     if not report.feasible:
         raise InvalidInstance(Problem("$.plan", "; ".join(map(str, report.violations))))
-    return _Decider(instance, plan["choice"]).all()
+    return _Decider(menus, choice_of(plan), partial(assignment, plan), partial(moved, instance, plan)).all()
 
 
 class _Decider:
     """The quotas before and after a plan, and what follows for each workload."""
 
-    def __init__(self, instance: MultipleChoiceKnapsackInstance, choice: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        instance: MultipleChoiceKnapsackInstance,
+        choice: Mapping[str, str],
+        places: Callable[[str], Mapping[str, dict[str, Any]]],
+        moved: Callable[[str], int],
+    ) -> None:
         self._instance, self._choice = instance, choice
+        self._places, self._moved = places, moved
         self._tree = _quota_tree(instance)
         self._before, self._after = TreeUsage(self._tree), TreeUsage(self._tree)
         self._uses: dict[tuple[str, str], dict[Pair, int]] = {}
@@ -132,12 +145,15 @@ class _Decider:
             reason, why = self._why_it_is_stopped(job)
         elif job.current is None:
             action, why = "admit", self._why_admitted(job, chosen)
+        elif chosen == job.current and (pods_moved := self._moved(job.id)):
+            action, why = "move", f"{pods_moved} of its pods make room on their nodes"
         elif chosen == job.current:
             action, why = "keep", "it runs and nobody else makes better use of what it holds"
         else:
             action, why = "resize", f"from {job.current}: {self._why_admitted(job, chosen)}"
         parts = () if chosen is None else parsed_option(chosen) or ()
-        pods = [PodSetFlavors(part.name, part.count, part.flavors) for part in parts]
+        on = self._places(job.id)
+        pods = [PodSetFlavors(part.name, part.count, part.flavors, on.get(part.name)) for part in parts]
         return KueueDecision(job.id, str(job.tenant), action, pods, reason, why)
 
     def _why_admitted(self, job: KnapsackJob, chosen: str) -> str:
