@@ -289,6 +289,7 @@ def _nodes(
 def _used(objects: Objects, notes: Notes) -> dict[str, dict[str, int]]:
     """Return what pods that Kueue does not place take, by node."""
     found: dict[str, dict[str, int]] = {}
+    own = Notes()  # fields of others' pods are nobody's affair, wrong amounts are
     for entry in objects["Pod"]:
         spec, phase = mapping(entry, "spec"), mapping(entry, "status").get("phase")
         if (
@@ -298,8 +299,9 @@ def _used(objects: Objects, notes: Notes) -> dict[str, dict[str, int]]:
         ):
             continue
         at = found.setdefault(str(spec["nodeName"]), {})
-        for resource, amount in {**requests_of(spec, name_of(entry), Notes()), "pods": 1}.items():
+        for resource, amount in {**requests_of(spec, name_of(entry), own), "pods": 1}.items():
             at[resource] = at.get(resource, 0) + amount
+    notes.problems += own.problems
     if not objects["Pod"]:
         notes.add("no pods are in the dump: nodes are taken to be free of others", "pods")
     return found
@@ -410,7 +412,8 @@ def _pods(
         f"{flavor}/{resource}": _each(asked, resource) // units[flavor, resource]
         for resource, flavor in part.flavors.items()
     }
-    request = asked.topology if any(one in topology.flavors for one in part.flavors.values()) else {}
+    placed = any(flavor in topology.flavors for flavor in part.flavors.values())
+    request, selector = (asked.topology, mapping(asked.pod, "nodeSelector")) if placed else ({}, {})
     levels: dict[str, Any] = {"required": UNSET, "preferred": UNSET}
     slices = [(request.get("podSetSliceRequiredTopology"), request.get("podSetSliceSize"))]
     for layer in objects_of(request, "podsetSliceRequiredTopologyConstraints"):
@@ -434,7 +437,7 @@ def _pods(
         count=part.count,
         name=name,
         slices=sizes,
-        selector={str(k): str(v) for k, v in mapping(asked.pod, "nodeSelector").items()} if request else {},
+        selector={str(key): str(value) for key, value in selector.items()},
         tolerates=tuple(
             sorted(taint for taint in taints if any(tolerates(one, _read(taint)) for one in tolerations))
         ),

@@ -198,6 +198,21 @@ def test_nodes_count_as_they_are() -> None:
     assert "n9" in places(found["team/w"])
 
 
+def test_a_node_selector_chooses_nodes_and_a_wrong_amount_is_an_error() -> None:
+    chosen = asking("w", 1, 1)
+    chosen["spec"]["podSets"][0]["template"]["spec"]["nodeSelector"] = {"disk": "fast"}
+    _, found = decided(*site(node("n4", "r2", 4, disk="fast"), quota=20), chosen)
+    assert places(found["team/w"]) == {"n4": 1}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "x"},
+        "spec": {"nodeName": "n0", "containers": [{"resources": {"requests": {GPU: "many"}}}]},
+    }
+    with pytest.raises(apportion.InvalidInstance, match="no quantity"):
+        read_dump(dump(*site(pod), asking("w", 1, 1)))
+
+
 def test_a_flavor_without_a_topology_is_one_node_with_its_quota() -> None:
     instance, found = decided(*site(plain=8), asking("w", 2, 6))
     assert [one.names for one in instance.nodes][-1] == "flavor:b"
