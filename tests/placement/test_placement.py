@@ -138,7 +138,7 @@ def test_kueue_waits_where_an_exact_plan_admits() -> None:
     assert (greedy.solution.objective, exact.solution.objective) == (2.0, 3.0)
     assert greedy.solution.certificate.bound is not None and greedy.solution.certificate.bound >= 3.0
     with pytest.raises(apportion.InvalidOption, match="kueue"):
-        session.decide(policy="kai")
+        session.decide(policy="magic")
 
 
 def test_no_node_is_overfull_on_the_way_to_a_plan() -> None:
