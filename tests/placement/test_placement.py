@@ -267,5 +267,5 @@ def test_gangs_share_a_place_of_either_of_two_trees() -> None:
         apportion.read({**head, "nodes": [{"names": "n0", "at": {"rack": "r"}, "capacity": {}}], "jobs": []})
     with pytest.raises(apportion.InvalidInstance, match=r"trees\[0\]: must name one level"):
         apportion.read({**head, "trees": [[]], "nodes": nodes, "jobs": []})
-    with pytest.raises(apportion.InvalidInstance, match="one tree of levels"):
+    with pytest.raises(apportion.InvalidInstance, match="Kueue knows one tree of levels"):
         PLACEMENT_POLICIES["kueue"]()(given)

@@ -53,9 +53,7 @@ def read_dump(
     jobs = [] if notes.problems else jobs_of(objects, tenants, notes)
     if notes.problems:
         raise InvalidInstance(notes.problems[:_SHOWN])
-    topology = None if notes.problems else topology_of(objects, notes)
-    if notes.problems:
-        raise InvalidInstance(notes.problems[:_SHOWN])
+    topology = topology_of(objects, notes)
     units = _units(tenants, jobs, () if topology is None else per_pod(jobs))
     for pair, unit in sorted(units.items()):
         if unit not in (1, MILLI):

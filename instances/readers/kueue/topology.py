@@ -7,7 +7,7 @@ are those of the menus, and every option says what each of its pods takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -140,14 +140,14 @@ def per_pod(jobs: Sequence[Job]) -> Iterator[tuple[Pair, int]]:
 
 
 def _parts(job: Job, option: str) -> list[tuple[Assigned, PodSet]]:
-    return [(part, job.sets.get(part.name) or _as_held(part, job, option)) for part in _assigned(option)]
+    return [(part, job.sets.get(part.name) or _from_usage(part, job, option)) for part in _assigned(option)]
 
 
 def _assigned(option: str) -> tuple[Assigned, ...]:
     return parsed_option(option) or ()
 
 
-def _as_held(part: Assigned, job: Job, option: str) -> PodSet:
+def _from_usage(part: Assigned, job: Job, option: str) -> PodSet:
     """Return a pod set whose pods take equal parts of what a workload holds, for want of its own."""
     pods = max(1, job.pods[option])
     uses = job.options[option]
@@ -356,10 +356,13 @@ def _job(
     notes: Notes,
 ) -> PlacementJob:
     options = []
+    flavors: dict[str, set[tuple[tuple[str, str], ...]]] = {}
+    for part in chain.from_iterable(map(_assigned, job.options)):
+        flavors.setdefault(part.name, set()).add(tuple(sorted(part.flavors.items())))
     for option in menu.options:
         parts = [one for one in _parts(job, option.id) if one[0].count]
         pods = tuple(
-            _pods(part, asked, _name(part, job), topology, units, taints, job.id, notes)
+            _pods(part, asked, _name(part, flavors), topology, units, taints, job.id, notes)
             for part, asked in parts
         )
         groups = {mapping(asked.topology).get("podSetGroupName") for _, asked in parts}
@@ -387,15 +390,19 @@ def _job(
     )
 
 
-def _name(part: Assigned, job: Job) -> str:
-    """Return a name that only pods of the same flavors have: others are not the same pods."""
-    own = {
-        tuple(sorted(one.flavors.items()))
-        for option in job.options
-        for one in _assigned(option)
-        if one.name == part.name
-    }
-    return part.name if len(own) == 1 else f"{part.name}@{'+'.join(sorted(set(part.flavors.values())))}"
+def _name(part: Assigned, flavors: Mapping[str, Collection[Any]]) -> str:
+    """Return a name that only pods of the same flavors have: others are not the same pods.
+
+    Parameters
+    ----------
+    part
+        Pods of an option.
+    flavors
+        By the name of pod sets, the choices of flavors that the job's options have.
+    """
+    if len(flavors[part.name]) == 1:
+        return part.name
+    return f"{part.name}@{'+'.join(sorted(set(part.flavors.values())))}"
 
 
 def _pods(

@@ -5,11 +5,12 @@ Neither knows the rules of an instance beside levels, slices, labels and taints.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -65,16 +66,17 @@ class _Room:
         return self.site.rooms(pods, {name: left - taken[name] for name, left in self.free.items()})
 
 
-class _Greedy:
+class _Greedy(ABC):
     """A waiting job gets its best option that has a place."""
 
-    name = ""
+    __slots__ = ()
+    scheduler: ClassVar[str]
 
     def __call__(self, instance: PlacementInstance) -> dict[str, Any]:
         """Return the plan of an instance."""
         if instance.trees is not UNSET:
             raise InvalidInstance.at(
-                "$.trees", f"{self.name} knows one tree of levels here: leave the others out"
+                "$.trees", f"{self.scheduler} knows one tree of levels here: leave the others out"
             )
         room = _Room(site_of(instance))
         plan: dict[str, Any] = {}
@@ -93,9 +95,9 @@ class _Greedy:
                     break
         return {"placement": plan}
 
+    @abstractmethod
     def found_for(self, room: _Room, option: PlacementOption) -> Found | None:
         """Place the pods of an option and return where; ``None``, nothing taken, where one has no room."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class KueuePlacing(_Greedy):
         Whether the gate of balanced placement is on.
     """
 
+    scheduler: ClassVar[str] = "Kueue"
     seed: int = 0
     balanced: bool = False
 
@@ -173,6 +176,7 @@ class KaiPlacing(_Greedy):
         Not used: there is no chance in it.
     """
 
+    scheduler: ClassVar[str] = "KAI"
     seed: int = 0
 
     def found_for(self, room: _Room, option: PlacementOption) -> Found | None:
