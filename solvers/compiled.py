@@ -16,6 +16,7 @@ SWITCH = "APPORTION_UNCOMPILED"
 """This environment variable, set to anything but ``0`` or nothing, switches the compiled parts off."""
 
 NAMES = (
+    "knapsack.costates_c",
     "multiknapsack.dual_c",
     "multiknapsack.ejection_c",
     "search.assignment_tree_c",

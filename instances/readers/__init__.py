@@ -1,6 +1,6 @@
 """The table of foreign instance formats, and reading one of them from bytes.
 
-A new format is one file here with a function ``read(raw, index, sense, name)`` and one line in `FORMATS`.
+A new format is a function ``(raw, index, sense, name)`` in a file here and one line in `FORMATS`.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, cast
 
 from apportion.core.errors import InvalidInstance, Problem, one_of
+from apportion.core.extension_points import loaded
 from apportion.instances.kinds import Instance
 
 __all__ = ["FORMATS", "Reader", "guess_format", "read_text"]
@@ -35,20 +35,20 @@ class Reader:
         What ``--format`` calls it.
     description
         The layout in one line.
-    module
-        The module whose ``read(raw, index, sense, name)`` reads it; imported on first use.
+    function
+        ``"module:name"`` of the function ``(raw, index, sense, name)`` that reads it; imported on first use.
     file_names
         Regular expressions (whole name without folder, case ignored) of the files usually found in it.
     """
 
     name: str
     description: str
-    module: str
+    function: str
     file_names: tuple[str, ...] = ()
 
     def load(self) -> ReadFunction:
-        """Import the reader's module and return its function."""
-        return cast(ReadFunction, import_module(self.module).read)
+        """Import the reader and return it."""
+        return cast(ReadFunction, loaded(self.function))
 
     def recognises(self, file_name: str) -> bool:
         """Whether the file's name is one this format usually has."""
@@ -62,43 +62,43 @@ FORMATS: Mapping[str, Reader] = MappingProxyType(
             Reader(
                 "orlib-mknap",
                 "OR-Library multidimensional knapsack: K, then n m best, profits, weights, capacities",
-                "apportion.instances.readers.orlib_mknap",
+                "apportion.instances.readers.orlib_mknap:read",
                 (r"mknap.*",),
             ),
             Reader(
                 "mmkp",
                 "multiple-choice multidimensional knapsack, with item counts per class or in Khan's layout",
-                "apportion.instances.readers.mmkp",
+                "apportion.instances.readers.mmkp:read",
                 (r"mmkp.*", r"I\d\d(\.txt)?", r"INST\d\d(\.txt)?"),
             ),
             Reader(
                 "orlib-gap",
                 "OR-Library generalised assignment: K, then m n, costs, uses, capacities; --sense decides",
-                "apportion.instances.readers.orlib_gap",
+                "apportion.instances.readers.machines:read_generalised_assignment",
                 (r"gap_?([a-e]|\d+).*\.txt", r"gap([a-e]|\d+)"),
             ),
             Reader(
                 "orlib-assign",
                 "OR-Library linear assignment: n, then n x n costs or lines of i j cost",
-                "apportion.instances.readers.orlib_assign",
+                "apportion.instances.readers.machines:read_assignment",
                 (r"assignp?\d+(\.txt)?",),
             ),
             Reader(
                 "rcmax",
                 "unrelated parallel machines: n, m, then n rows of m times",
-                "apportion.instances.readers.rcmax",
+                "apportion.instances.readers.machines:read_unrelated_machines",
                 (r"fr\d{4}(\.txt)?",),
             ),
             Reader(
                 "gavel",
                 "Gavel's throughput table (JSON): an hour of work of every job type, divisible",
-                "apportion.instances.readers.gavel",
+                "apportion.instances.readers.gavel:read",
                 (r".*throughputs.*\.gavel",),
             ),
             Reader(
                 "csv",
                 "a table of job, option, value and capacities, or of job, machine and time_s, cost or value",
-                "apportion.instances.readers.csv_table",
+                "apportion.instances.readers.csv_table:read",
                 (r".*\.csv",),
             ),
         )

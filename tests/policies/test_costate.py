@@ -1,10 +1,8 @@
-"""Prices of work against closed forms and exact dynamic programming, and what completed jobs teach."""
+"""The policy of prices of work, and what completed jobs teach."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
-from itertools import product
 
 import numpy as np
 import pytest
@@ -13,8 +11,7 @@ from numpy.typing import NDArray
 from apportion.cluster.policies.rounds.belief import profiled, remaining_draws, with_work
 from apportion.cluster.policies.rounds.claims import Claims
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.cluster.policies.rounds.configurations import Configurations
-from apportion.cluster.policies.rounds.costate import Costate, Weighed, prices_of_work, why
+from apportion.cluster.policies.rounds.costate import Costate, Weighed, why
 from apportion.cluster.policies.rounds.marginal_gain import afs
 from apportion.cluster.policies.rounds.remaining_work import EstimatedWork, knowing
 from apportion.cluster.simulation.rounds.accounts import FairnessAccount, summarise_fairness
@@ -22,108 +19,8 @@ from apportion.cluster.simulation.rounds.conditions import RoundRules, Simulated
 from apportion.cluster.simulation.rounds.scenario import Scenario, TrainingJob, homogeneous, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.core.errors import InvalidOption
-from tests.budgets import examples
 from tests.clusters import application, scenario
 from tests.policies.test_cluster_policies import first_view
-
-
-def counts(total: int) -> Configurations:
-    """Return the menu of 1, 2, ... GPUs of one type."""
-    gpus = np.arange(1, total + 1)
-    return Configurations(np.zeros(total, dtype=np.int64), gpus, tuple((int(one),) for one in gpus))
-
-
-def test_equal_power_laws_get_the_shares_of_hesrpt() -> None:
-    """theta_i = (i / n)^(1 / (1 - p)) - ((i - 1) / n)^(1 / (1 - p)), the longest job first."""
-    power, total, jobs = 0.5, 600, 4
-    menu = counts(total)
-    rates = np.tile(menu.gpus.astype(np.float64) ** power, (jobs, 1))
-    remaining = np.array([[4.0], [3.0], [2.0], [1.0]])
-    price = prices_of_work(rates, remaining, menu, np.array([total]))[:, 0]
-    share = price ** (1 / (1 - power))  # the largest of sum p k^power has k in proportion to this
-    exact = np.diff((np.arange(jobs + 1) / jobs) ** (1 / (1 - power)))
-    assert share / share.sum() == pytest.approx(exact, rel=0.02)
-
-
-def test_the_greatest_worth_of_all_counts_is_the_number_of_jobs() -> None:
-    for seed in range(examples(50)):
-        rng = np.random.default_rng(seed)
-        jobs, total = int(rng.integers(1, 5)), int(rng.integers(1, 6))
-        menu = counts(total)
-        rates = np.cumsum(np.sort(rng.random((jobs, total)))[:, ::-1], axis=1)
-        price = prices_of_work(rates, rng.random((jobs, 1)) + 0.1, menu, np.array([total]))[:, 0]
-        worth = np.concatenate((np.zeros((jobs, 1)), price[:, None] * rates), axis=1)
-        most = max(
-            sum(worth[job, k] for job, k in enumerate(pick))
-            for pick in product(range(total + 1), repeat=jobs)
-            if sum(pick) <= total
-        )
-        assert most == pytest.approx(jobs, rel=1e-9), seed
-
-
-def best_sum(rates: NDArray[np.float64], work: tuple[int, ...], total: int) -> int:
-    """Return the least sum of completion rounds, by dynamic programming over rounds; rates are whole."""
-    picks = [pick for pick in product(range(total + 1), repeat=len(work)) if sum(pick) <= total]
-    step = [tuple(int(rates[job, k - 1]) if k else 0 for job, k in enumerate(pick)) for pick in picks]
-
-    @cache
-    def least(left: tuple[int, ...]) -> int:
-        waiting = sum(one > 0 for one in left)
-        if not waiting:
-            return 0
-        after = {tuple(max(0, one - done) for one, done in zip(left, steps, strict=True)) for steps in step}
-        return waiting + min(least(then) for then in after if then != left)
-
-    return least(work)
-
-
-def costate_sum(rates: NDArray[np.float64], work: tuple[int, ...], total: int) -> int:
-    """Return the sum of completion rounds under prices of work and the best counts at them."""
-    left, spent = np.array(work, dtype=np.float64), 0
-    picks = np.array([pick for pick in product(range(total + 1), repeat=len(work)) if sum(pick) <= total])
-    while (left > 0).any():
-        here = np.flatnonzero(left > 0)
-        spent += here.size
-        price = prices_of_work(rates[here], left[here, None], counts(total), np.array([total]))[:, 0]
-        worth = np.zeros((here.size, total + 1))
-        worth[:, 1:] = price[:, None] * np.minimum(rates[here], left[here, None])
-        pick = picks[worth[np.arange(here.size), picks[:, here]].sum(axis=1).argmax()]
-        for job in here.tolist():
-            left[job] -= rates[job, pick[job] - 1] if pick[job] else 0.0
-    return spent
-
-
-@pytest.mark.parametrize("systems", [10, pytest.param(500, marks=pytest.mark.slow)])
-def test_tiny_systems_are_near_the_optimum_of_dynamic_programming(systems: int) -> None:
-    over = []
-    for seed in range(systems):
-        rng = np.random.default_rng(seed)
-        jobs = int(rng.integers(2, 4))
-        total, longest = (4, 90) if jobs == 2 else (2, 36)
-        gains = np.sort(rng.integers(0, 3, (jobs, total)), axis=1)[:, ::-1].copy()
-        gains[:, 0] += 1
-        rates = np.cumsum(gains, axis=1).astype(np.float64)
-        work = tuple(int(one) for one in rng.integers(longest // 3, longest, jobs))
-        best = best_sum(rates, work, total)
-        found = costate_sum(rates, work, total)
-        assert found >= best, seed
-        over.append(found / best - 1.0)
-    assert np.median(over) <= 0.02 and np.mean(over) <= 0.08
-
-
-def test_whoever_ends_last_gets_more_the_more_the_makespan_counts() -> None:
-    menu, types = counts(8), np.array([8])
-    rates = np.tile(menu.gpus.astype(np.float64) ** 0.5, (3, 1))
-    remaining = np.array([[9.0], [2.0], [1.0]])
-    shares = []
-    for last in (0.0, 1.0, 100.0):
-        price = prices_of_work(rates, remaining, menu, types, last=last)[:, 0]
-        worth = np.concatenate((np.zeros((3, 1)), price[:, None] * rates), axis=1)
-        picks = np.array([pick for pick in product(range(9), repeat=3) if sum(pick) <= 8])
-        totals = worth[np.arange(3), picks].sum(axis=1)
-        assert totals.max() == pytest.approx(3.0 + last)  # what all who are left count
-        shares.append(int(picks[totals.argmax()][0]))
-    assert shares == sorted(shares) and shares[0] < shares[-1]
 
 
 def simulated(policy: ClusterPolicy, jobs: int = 24) -> ClusterRun:
@@ -148,19 +45,6 @@ def test_mean_completion_is_less_than_under_afs_and_little_more_without_an_oracl
     assert known < mean_s(simulated(afs))
     assert learnt < 1.5 * known
     assert mean_s(simulated(knowing("by-application", Costate()))) < 1.5 * known
-
-
-def test_weights_order_jobs_by_work_over_weight() -> None:
-    """One GPU: the costate of a job is its own weight and those of all that end after it (Smith's rule)."""
-    menu = Configurations(np.zeros(1, np.int64), np.ones(1, np.int64), ((1,),))
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        work, weight = rng.uniform(1.0, 9.0, (6, 1)), rng.uniform(0.5, 2.0, 6)
-        order = np.argsort(-work[:, 0] / weight)
-        found = prices_of_work(np.ones((6, 1)), work, menu, np.array([1]), weight).ravel()
-        assert np.allclose(found[order], np.cumsum(weight[order]))
-    alike = prices_of_work(np.ones((6, 1)), work, menu, np.array([1]), np.ones(6))
-    assert (alike == prices_of_work(np.ones((6, 1)), work, menu, np.array([1]))).all()
 
 
 def test_who_is_late_counts_more_where_fairness_is_asked_for() -> None:
@@ -226,13 +110,10 @@ def test_several_types_of_gpus_are_shared_within_their_counts() -> None:
     """`run_cluster` checks every plan."""
     profiles = {"net": application(speeds={"a": 1.0, "b": 2.0})}
     made = scenario([(10.0 * k, "net", 1, 128) for k in range(10)], parse_nodes("a:1x4,b:2x2"), profiles)
-    run = run_cluster(
-        Costate(),
-        made.nodes,
-        SimulatedJobs(made.ground_truth(True), made.submitted_s, made.requested_gpus, made.beliefs(True)),
-        RoundRules(),
-    )
-    assert not np.isnan(run.completed_s).any()
+    jobs = SimulatedJobs(made.ground_truth(True), made.submitted_s, made.requested_gpus, made.beliefs(True))
+    assert not np.isnan(run_cluster(Costate(), made.nodes, jobs, RoundRules()).completed_s).any()
+    with pytest.raises(InvalidOption, match="counts GPUs of one type, the machines have a, b"):
+        run_cluster(afs, made.nodes, jobs, RoundRules())
 
 
 def test_a_decision_is_said_in_prices_of_work() -> None:

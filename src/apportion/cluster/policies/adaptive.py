@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 from apportion.cluster.policies.completion import count_menus, next_completion
 from apportion.cluster.policies.freetrain import best_counts
 from apportion.cluster.policies.gap_filling_view import FREE, GapFillingView, Plan
-from apportion.cluster.policies.rounds.configurations import Configurations
-from apportion.cluster.policies.rounds.costate import prices_of_work
+from apportion.solvers.knapsack.costates import costates
 
 __all__ = ["Adaptive", "HitRates", "IdleHazard", "Priced", "complete_by_groups"]
 
@@ -266,10 +265,10 @@ class Priced(Adaptive):
         self.makespan = makespan
 
     def _worth(self, rates: NDArray[np.float64], view: GapFillingView) -> NDArray[np.float64]:
-        """Return float64 [jobs]: `prices_of_work` on the nodes that are idle now."""
+        """Return float64 [jobs]: the `costates` on the nodes that are idle now."""
         idle = view.nodes.size
         nodes = np.arange(1, min(rates.shape[1], idle) + 1)
-        menu = Configurations(np.zeros_like(nodes), nodes, tuple((count,) for count in nodes.tolist()))
         remaining = np.maximum(view.remaining, 1e-9)[:, None]
         last = self.makespan * view.num_jobs
-        return prices_of_work(rates[:, : nodes.size], remaining, menu, np.array([idle]), last=last)[:, 0]
+        pool, size = np.zeros_like(nodes), np.array([idle])
+        return costates(rates[:, : nodes.size], remaining, nodes, pool, size, last=last)[:, 0]

@@ -221,12 +221,11 @@ class RememberedBelief(JobBelief):
         cls, belief: JobBelief, known: dict[Any, Any], errors: NDArray[np.float64] | None
     ) -> RememberedBelief:
         """Return a belief with a memory."""
-        values = {one.name: getattr(belief, one.name) for one in fields(belief)}
-        return cls(**values, known=known, errors=errors)
+        return cls(**_profiled_fields(belief), known=known, errors=errors)
 
     def rate(self, placement: Sequence[int], gpu_type: str) -> float:
         """Return the progress per second as believed, NaN where the job cannot run."""
-        key = (tuple(placement), gpu_type, self.epoch)
+        key = (placement if type(placement) is tuple else tuple(placement), gpu_type, self.epoch)
         found = self.known.get(key)
         if found is None:
             # a class with slots is made anew, which super() without arguments does not know
@@ -274,27 +273,43 @@ class _Relayed:
 
 
 @dataclass(slots=True, kw_only=True)
-class _RelayedJob(JobBelief):
-    """The same for a belief with a measured profile, which policies that need a profile still find."""
+class _AskingJob(JobBelief):
+    """A belief with a measured profile that asks another one, where policies still find the profile."""
 
     inner: JobBelief
-    rule: RateRule
 
     def rate(self, placement: Sequence[int], gpu_type: str) -> float:
-        """Return what the rule makes of the inner belief."""
-        return self.rule(self.inner.rate, placement, gpu_type)
+        """Return the inner belief's."""
+        return self.inner.rate(placement, gpu_type)
 
     def speed_by_depth(self, placement: Sequence[int], gpu_type: str) -> NDArray[np.float64]:
         """Return the inner belief's."""
         return self.inner.speed_by_depth(placement, gpu_type)
 
 
+@dataclass(slots=True, kw_only=True)
+class _RelayedJob(_AskingJob):
+    """The belief that answers with a rate of its own, for jobs with a measured profile."""
+
+    rule: RateRule
+
+    def rate(self, placement: Sequence[int], gpu_type: str) -> float:
+        """Return what the rule makes of the inner belief."""
+        return self.rule(self.inner.rate, placement, gpu_type)
+
+
 def relayed(belief: Belief, rule: RateRule) -> Belief:
     """Return a belief whose rate is what a rule makes of the given belief's rate."""
     if not isinstance(belief, JobBelief):
         return _Relayed(belief, rule)
-    known = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
-    return _RelayedJob(**known, inner=belief, rule=rule)
+    return _RelayedJob(**_profiled_fields(belief), inner=belief, rule=rule)
+
+
+_NAMES = tuple(one.name for one in fields(JobBelief))
+
+
+def _profiled_fields(belief: JobBelief) -> dict[str, Any]:
+    return {name: getattr(belief, name) for name in _NAMES}
 
 
 @dataclass(slots=True)
@@ -318,7 +333,7 @@ class _Worked:
 
 
 @dataclass(slots=True, kw_only=True)
-class _WorkedJob(_RelayedJob):
+class _WorkedJob(_AskingJob):
     """The same for a belief with a measured profile, whose phase is what is expected of it."""
 
     draws: NDArray[np.float64]
@@ -349,12 +364,7 @@ def with_work(belief: Belief, draws: NDArray[np.float64], by_attained: float | N
     """
     if not isinstance(belief, JobBelief):
         return _Worked(belief, draws, by_attained)
-    known = {one.name: getattr(belief, one.name) for one in fields(JobBelief)}
-
-    def same(rate: Rate, placement: Sequence[int], gpu_type: str) -> float:
-        return rate(placement, gpu_type)
-
-    return _WorkedJob(**known, inner=belief, rule=same, draws=draws, by_attained=by_attained)
+    return _WorkedJob(**_profiled_fields(belief), inner=belief, draws=draws, by_attained=by_attained)
 
 
 def price_by_attained(belief: Belief) -> float | None:

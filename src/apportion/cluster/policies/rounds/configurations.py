@@ -112,12 +112,12 @@ def believed_rates(view: ClusterView, menu: Configurations, positions: Sequence[
     """Return float64 [positions, configurations]: progress per second, NaN where a job cannot run."""
     names = [view.nodes.types[index] for index in menu.gpu_type.tolist()]
     rates = np.full((len(positions), menu.gpus.size), np.nan)
+    options = list(zip(menu.placements, names, menu.gpus.tolist(), strict=True))
     for row, position in enumerate(positions):
         belief = view.beliefs[position]
-        most = belief.max_gpus
+        most, rate = belief.max_gpus, belief.rate
         rates[row] = [
-            belief.rate(placement, name) if count <= most else np.nan
-            for placement, name, count in zip(menu.placements, names, menu.gpus.tolist(), strict=True)
+            rate(placement, name) if count <= most else np.nan for placement, name, count in options
         ]
     return rates
 

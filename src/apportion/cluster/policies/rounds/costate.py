@@ -1,24 +1,17 @@
 """Prices of work: least mean completion time by costates and one exact knapsack a round.
 
-Without arrivals and restarts the fluid optimum of the sum of completion times has costates: the price p_j of
-a unit of job j's work is constant until the job ends, and max sum p_j r_j(k_j) over all counts that fit is
-the number of jobs left at all times (Pontryagin's principle; heSRPT of Berg, Vesilo and Harchol-Balter,
-*Performance Evaluation* 144, 2020, is the case of one power law for all). So backward, from who ends last:
+A unit of job j's work has a price p_j, constant until the job ends: the costate of the fluid optimum of the
+sum of completion times without arrivals and restarts (`apportion.solvers.knapsack.costates`), of what
+remains x_j, the rates r_j(k) on k GPUs and all GPUs of every type.
 
-    p_j = min_k (1 + M(N) - M(N - k)) / r_j(k),   then   M(c) <- max(M(c), max_k M(c - k) + p_j r_j(k)),
-
-from M = 0 on, and the next is whoever of those left has the greatest p_j x_j, x_j its remaining work. Several
-GPU types have an M each; a job counts in that of the type where its price is least.
-
-A round then maximises sum v_j(k_j) within the GPUs of every type: v_j(k) = p_j r_j(k), of which a running job
-that changes loses S / min(H, x_j / r_j(k)) to its restart of S seconds, and a running job's claim to stay is
-half of p_j r_j(now) S / H. Weights of jobs stand for the 1, and jobs end in the order of what p_j x_j over
-their weight would be if all weighed alike; where fairness is asked for they grow with how late a job is
-believed to end beside an equal part of the cluster (`finish_time_fairness`), and who is about to end later
-than a given multiple of it comes first. Where remaining work is not
-known but drawn (`remaining_work`), prices are averaged over the draws: prices of the average flap. Where
-nothing but attained work is known the geometric mean of that and of a price by attained work alone counts:
-few completed jobs teach little of the next one's total.
+A round then maximises sum v_j(k_j) within the GPUs of every type: v_j(k) = p_j r_j(k), of which a running
+job that changes loses S / min(H, x_j / r_j(k)) to its restart of S seconds, and a running job's claim to
+stay is half of p_j r_j(now) S / H. Where fairness is asked for the weights of jobs grow with how late a job
+is believed to end beside an equal part of the cluster (`finish_time_fairness`), and who is about to end
+later than a given multiple of it comes first. Where remaining work is not known but drawn
+(`remaining_work`), prices are averaged over the draws: prices of the average flap. Where nothing but
+attained work is known the geometric mean of that and of a price by attained work alone counts: few
+completed jobs teach little of the next one's total.
 """
 
 from __future__ import annotations
@@ -48,8 +41,9 @@ from apportion.cluster.policies.rounds.icefrog import (
     weigh_rebuilds,
 )
 from apportion.cluster.policies.rounds.placing import place_whole
+from apportion.solvers.knapsack.costates import costates
 
-__all__ = ["Costate", "Reasons", "Weighed", "prices_of_work", "why"]
+__all__ = ["Costate", "Reasons", "Weighed", "why"]
 
 _LEAST_WORTH = 0.01
 """Share of its worth that a configuration keeps however soon the job would have to start again."""
@@ -57,112 +51,6 @@ _SCALE = 100.0
 """The greatest worth that the knapsack is handed, whose values have nine decimals."""
 _LATEST = 10.0
 """How many times the limit a job may be late and still be served before those who are less late."""
-_LOOKS = 16
-"""Steps of the recursion after which jobs with all their prices are set aside, where they are half."""
-
-
-def prices_of_work(
-    rates: NDArray[np.float64],
-    remaining: NDArray[np.float64],
-    menu: Configurations,
-    types: NDArray[np.int64],
-    weights: NDArray[np.float64] | None = None,
-    last: float = 0.0,
-) -> NDArray[np.float64]:
-    """Return float64 [jobs, draws]: the price of a unit of each job's work.
-
-    Parameters
-    ----------
-    rates
-        float64 [jobs, configurations]: progress per second, 0 where a job cannot run.
-    remaining
-        float64 [jobs, draws] > 0: progress to make, drawn anew in each column.
-    menu
-        The configurations.
-    types
-        int64 [types]: the GPUs of every type.
-    weights
-        float64 [jobs] > 0: how much a second of each job's completion counts; ``None``: all alike, 1.
-    last
-        How much the completion of whoever ends last counts beside its weight: a second of makespan.
-
-    Examples
-    --------
-    Two jobs of speed equal to the GPUs they have: the shorter one first, so its work is worth twice as much.
-
-    >>> menu = Configurations(np.zeros(1, np.int64), np.ones(1, np.int64), ((1,),))
-    >>> prices_of_work(np.ones((2, 1)), np.array([[1.0], [2.0]]), menu, np.array([1])).ravel().tolist()
-    [2.0, 1.0]
-    """
-    jobs, draws = remaining.shape
-    useful = _useful(rates, menu)
-    if not useful.size:  # nobody can run
-        return np.zeros((jobs, draws))
-    gpus, gpu_type = menu.gpus[useful], menu.gpu_type[useful]
-    # jobs of one speed, of which there are few, are looked at together
-    rates, speed = np.unique(rates[:, useful], axis=0, return_inverse=True)
-    with np.errstate(divide="ignore"):
-        seconds = np.where(rates.T > 0.0, 1.0 / rates.T, np.inf)[:, None]
-    worth = [
-        _Worth(np.flatnonzero(gpu_type == kind), gpus, int(types[kind]), draws) for kind in range(types.size)
-    ]
-    price = np.zeros((draws, jobs))
-    here = np.arange(jobs)  # of whom some draw has no price yet, or not long ago
-    counts = np.ones(jobs) if weights is None else weights
-    alike = float(counts.mean())
-    ahead = remaining.T / counts  # [draws, jobs], per second that counts; below 0 once there is a price
-    every = np.arange(draws)
-    lost = np.empty((gpus.size, draws))
-    for step in range(jobs):
-        if step % _LOOKS == 0 and here.size > 2 * np.count_nonzero(waits := (ahead > 0.0).any(axis=0)):
-            here, ahead, counts = here[waits], ahead[:, waits], counts[waits]
-            used, speed = np.unique(speed[waits], return_inverse=True)
-            rates, seconds = rates[used], seconds[:, :, used]
-        for table in worth:
-            lost[table.at] = table.lost()
-        lost += alike + last * (step == 0)
-        typical = (lost[:, :, None] * seconds).min(axis=0)
-        ends = (typical.take(speed, axis=1) * ahead).argmax(axis=1)
-        ahead[every, ends] = -1.0
-        own = (lost + (counts[ends] - alike)) * seconds[:, 0, speed[ends]]
-        fastest = own.argmin(axis=0)
-        paid = own[fastest, every]
-        paid[np.isinf(paid)] = 0.0
-        price[every, here[ends]] = paid
-        kind = np.where(paid > 0.0, gpu_type[fastest], -1)
-        earned = paid[:, None] * rates[speed[ends]]
-        for index, table in enumerate(worth):
-            table.add(np.flatnonzero(kind == index), earned)
-    return price.T
-
-
-class _Worth:
-    """The greatest worth of so many GPUs of one type, for every draw: M."""
-
-    def __init__(self, at: NDArray[np.int64], gpus: NDArray[np.int64], total: int, draws: int) -> None:
-        self.at = at
-        """The configurations of the type."""
-        own = gpus[at]
-        most = int(own.max(initial=0))
-        # before the first of its columns stand as many that no configuration may come from
-        self._table = np.full((draws, most + total + 1), -np.inf)
-        self._known = self._table[:, most:]
-        self._known[:] = 0.0
-        row = self._table.shape[1] * np.arange(draws)
-        self._before = row[:, None, None] + (most + np.arange(total + 1) - own[:, None])
-        self._without = row + (most + total - own)[:, None]
-
-    def lost(self) -> NDArray[np.float64]:
-        """Return float64 [configurations of the type, draws]: what all GPUs earn less without its own."""
-        return np.asarray(self._table[:, -1] - self._table.take(self._without))
-
-    def add(self, draws: NDArray[np.int64], earned: NDArray[np.float64]) -> None:
-        """Add a job to some draws, with what it earns a second: float64 [draws, all configurations]."""
-        if draws.size:
-            own = slice(None) if draws.size == self._table.shape[0] else draws
-            with_it = self._table.take(self._before[own])
-            with_it += earned[own][:, self.at, None]
-            self._known[own] = np.maximum(self._known[own], with_it.max(axis=1))
 
 
 def _mixed_with_attained(
@@ -194,17 +82,6 @@ def _too_late_first(
     late = (ratio > limit)[:, None] & (rates >= finish.isolated[:, None])
     others = 2.0 * np.nanmax(values, axis=1, initial=0.0).sum()
     return np.asarray(np.where(late, others * np.minimum(ratio / limit, _LATEST)[:, None], 0.0))
-
-
-def _useful(rates: NDArray[np.float64], menu: Configurations) -> NDArray[np.int64]:
-    """Return the configurations that are quicker for some job than fewer GPUs of their type."""
-    found = []
-    for kind in np.unique(menu.gpu_type):
-        at = np.flatnonzero(menu.gpu_type == kind)
-        at = at[np.argsort(menu.gpus[at], kind="stable")]
-        fewer = np.maximum.accumulate(rates[:, at], axis=1)
-        found.append(at[(np.diff(fewer, axis=1, prepend=0.0) > 0.0).any(axis=0)])
-    return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -375,7 +252,7 @@ class Costate:
         rates, depth, rebuilt = self._frozen(view, menu, rates, current)
         finish = self._finish.now(view) if self.fairness or self.ratio_limit is not None else None
         weights, last = self._weights(view, finish), self.makespan * view.num_jobs
-        price = prices_of_work(rates, draws, menu, types, weights, last).mean(axis=1)
+        price = costates(rates, draws, menu.gpus, menu.gpu_type, types, weights, last).mean(axis=1)
         price = _mixed_with_attained(price, view, weights)
         worth = price[:, None] * rates * rebuilt
         values = self._values(view, rates, worth, draws.mean(axis=1), current)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.cluster_view import ClusterView
 from apportion.cluster.policies.rounds.shares_problem import SharesProblem
+from apportion.core.errors import InvalidOption
 
 __all__ = [
     "believed_speeds",
@@ -200,7 +201,17 @@ def place_counts(view: ClusterView, counts: Sequence[int]) -> list[tuple[int, ..
     """Return the nodes of every job as the published Pollux simulator places Optimus' counts.
 
     Whoever keeps its count stays; the others are placed in increasing order of it (stable).
+
+    Raises
+    ------
+    InvalidOption
+        If there are several GPU types: counts say nothing of them.
     """
+    if len(view.nodes.types) > 1:
+        raise InvalidOption(
+            f"this policy counts GPUs of one type, the machines have {', '.join(view.nodes.types)}; "
+            "take one that knows types, such as sia or costate"
+        )
     nodes = [held if len(held) == count else () for held, count in zip(view.held, counts, strict=True)]
     free = free_gpus(view.nodes.gpus, nodes)
     moved = [position for position, held in enumerate(view.held) if len(held) != counts[position]]
