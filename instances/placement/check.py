@@ -22,7 +22,7 @@ from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
 )
-from apportion.instances.placement.site import Site, site_of
+from apportion.instances.placement.site import Site, needs_of_room, site_of
 
 __all__ = ["check", "exact_objective", "goal_sums"]
 
@@ -358,16 +358,17 @@ def _total(placed: Placed, goal: Goal | tuple[Goal, ...]) -> Fraction:
     return sum(parts, Fraction(0))
 
 
-def _value(placed: Placed, _: goals.ValueGoal) -> Fraction:
+def _value(placed: Placed, goal: goals.ValueGoal) -> Fraction:
     total = sum((Fraction(option.value) for option in placed.got.values()), Fraction(0))
     for of, on in placed.after.items():
         pods = placed.pods[of]
         for node, number in on.items():
             total += number * (Fraction(pods.value) + Fraction(pods.value_at.get(node, 0)))
-    return total
+    changes = Fraction(goal.per_stop) * _jobs_stopped(placed) + Fraction(goal.per_move) * _pods_moved(placed)
+    return total - changes
 
 
-def _jobs_stopped(placed: Placed, _: goals.JobsStoppedGoal) -> int:
+def _jobs_stopped(placed: Placed, _: Any = None) -> int:
     return sum(job.stop_cost for job in placed.instance.jobs if job.id in placed.stopped)
 
 
@@ -377,7 +378,7 @@ def _pods_stopped(placed: Placed, _: goals.PodsStoppedGoal) -> int:
     )
 
 
-def _pods_moved(placed: Placed, _: goals.PodsMovedGoal) -> int:
+def _pods_moved(placed: Placed, _: Any = None) -> int:
     return sum(
         number * (placed.pods[of].move_cost if of in placed.pods else 1)
         for of, number in placed.moved.items()
@@ -409,6 +410,19 @@ def _left(placed: Placed, goal: goals.LeftGoal) -> int:
 def _spread_excess(placed: Placed, goal: goals.SpreadExcessGoal) -> int:
     there = placed.lying(goal.level, goal.by).values()
     return sum(max(0, number - goal.max) for own in there for number in own.values())
+
+
+def _stranded(placed: Placed, goal: goals.StrandedGoal) -> int:
+    needs, lost = needs_of_room(placed.site, goal.needs), 0
+    for inside in placed.places(goal.level).values():
+        without, after = [], []
+        for resource, need in needs.items():
+            at = dict(zip(placed.site.nodes, placed.site.free(resource).tolist(), strict=True))
+            free = sum(at[node] for node in inside)
+            without.append(free // need)
+            after.append((free - placed.load(inside, resource)) // need)
+        lost += min(without) - max(0, min(after))
+    return lost
 
 
 def _together_excess(placed: Placed, goal: goals.TogetherExcessGoal) -> int:
@@ -444,6 +458,7 @@ _GOALS: Mapping[type, Callable[[Placed, Any], int | Fraction]] = MappingProxyTyp
         goals.LevelsClimbedGoal: _levels_climbed,
         goals.LeftGoal: _left,
         goals.SpreadExcessGoal: _spread_excess,
+        goals.StrandedGoal: _stranded,
         goals.TogetherExcessGoal: _together_excess,
         goals.BalanceGoal: _balance,
     }

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from apportion.core.errors import Problem, did_you_mean
 from apportion.instances.fields import LARGEST_COUNT, check_distinct, check_number
-from apportion.instances.placement.goals import Goals, ValueGoal, is_much, parts_of
+from apportion.instances.placement.goals import Goals, StrandedGoal, ValueGoal, is_much, parts_of
 from apportion.instances.placement.schema import (
     WAITS,
     PlacementInstance,
@@ -228,6 +228,8 @@ def _noted_goals(goals: Goals, instance: PlacementInstance, site: Site, problems
         several = isinstance(entry, tuple | list)
         for one in parts_of(entry):
             _noted_rule(f"$.goals[{at}]", one, instance, site, problems)
+            if isinstance(one, StrandedGoal) and not any(one.needs.values()):
+                problems.append(Problem(f"$.goals[{at}].needs", "must need something"))
             if several and isinstance(one, ValueGoal):
                 said = "value stands alone: it is wanted much, the others little"
                 problems.append(Problem(f"$.goals[{at}]", said))

@@ -32,11 +32,14 @@ from apportion.instances.placement.rows import (
     stopped,
 )
 from apportion.instances.placement.schema import PlacementJob
+from apportion.instances.placement.site import needs_of_room
 
 __all__ = ["goal_form"]
 
 _MOST_LOADS = 10_000
 """Loads of a place that a balance tells apart."""
+_MOST_ROOMS = 10_000
+"""Pods for which there is room in one place."""
 
 
 def goal_form(made: Program, goal: Goal | tuple[Goal, ...]) -> Form:
@@ -47,12 +50,15 @@ def goal_form(made: Program, goal: Goal | tuple[Goal, ...]) -> Form:
     return found
 
 
-def _value(made: Program, _: goals.ValueGoal) -> Form:
+def _value(made: Program, goal: goals.ValueGoal) -> Form:
     worth = {at: value for at, value in enumerate(made.values) if value}
-    return Form(np.array(list(worth), dtype=np.int64), np.array(list(worth.values()), dtype=object))
+    form = Form(np.array(list(worth), dtype=np.int64), np.array(list(worth.values()), dtype=object))
+    for price, changes in ((goal.per_stop, _jobs_stopped), (goal.per_move, _pods_moved)):
+        form = form + changes(made).times(-Fraction(price)) if price else form
+    return form
 
 
-def _jobs_stopped(made: Program, _: goals.JobsStoppedGoal) -> Form:
+def _jobs_stopped(made: Program, _: Any = None) -> Form:
     form = NOTHING
     for job in made.instance.jobs:
         form = form + stopped(made, job).times(job.stop_cost)
@@ -76,7 +82,7 @@ def _pods_stopped(made: Program, _: goals.PodsStoppedGoal) -> Form:
     return form
 
 
-def _pods_moved(made: Program, _: goals.PodsMovedGoal) -> Form:
+def _pods_moved(made: Program, _: Any = None) -> Form:
     def cost(job: PlacementJob, name: str) -> int:
         pods = pods_named(job, name)
         return 1 if pods is None else pods.move_cost
@@ -136,6 +142,33 @@ def _spread_excess(made: Program, goal: goals.SpreadExcessGoal) -> Form:
                 f"{group} beyond {goal.max} in {name}", there, goal.max, most_pods(made, classes) - goal.max
             )
     return form
+
+
+def _stranded(made: Program, goal: goals.StrandedGoal) -> Form:
+    form = NOTHING
+    needs = needs_of_room(made.site, goal.needs)
+    loads = {name: needs_of_all(made, name) for name in needs}
+    for name, inside in each_place(made, goal.level):
+        free = {resource: int(made.site.free(resource)[inside].sum()) for resource in needs}
+        most = min(free[resource] // need for resource, need in needs.items())
+        if most > _MOST_ROOMS:
+            said = f"stranded counts more than {_MOST_ROOMS:,} pods in {name}: let them need more"
+            raise InvalidInstance(Problem("$.goals", said))
+        each = [(made.inside(inside, everybody(made), loads[one]), need) for one, need in needs.items()]
+        left = [free[resource] - most * need for resource, need in needs.items()]
+        lost = made.derived(f"stranded in {name}", map(str, range(most + 1)), _most_lost(each, left, most))
+        for (load, need), spare in zip(each, left, strict=True) if most else ():
+            made.row(f"stranded in {name}", load + Form.of(lost, -need * np.arange(most + 1)), spare)
+        form = form + Form.of(lost, np.arange(most + 1))
+    return form
+
+
+def _most_lost(each: list[tuple[Form, int]], left: list[int], most: int) -> Callable[[Integers], int]:
+    """Return how many pods less there is room for: by the resource of which most is missing."""
+    return lambda taken: min(
+        most,
+        max(-((spare - load.at(taken)) // need) for (load, need), spare in zip([*each], left, strict=True)),
+    )
 
 
 def _together_excess(made: Program, goal: goals.TogetherExcessGoal) -> Form:
@@ -211,6 +244,7 @@ _GOALS: Mapping[type, Callable[[Program, Any], Form]] = MappingProxyType(
         goals.LevelsClimbedGoal: _levels_climbed,
         goals.LeftGoal: _left,
         goals.SpreadExcessGoal: _spread_excess,
+        goals.StrandedGoal: _stranded,
         goals.TogetherExcessGoal: _together_excess,
         goals.BalanceGoal: _balance,
     }

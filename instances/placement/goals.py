@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from apportion.instances.fields import Count, Name, Use
+from apportion.instances.fields import Amount, Count, Name, Use
 
 __all__ = [
     "BalanceGoal",
@@ -19,9 +19,11 @@ __all__ = [
     "PodsMovedGoal",
     "PodsStoppedGoal",
     "SpreadExcessGoal",
+    "StrandedGoal",
     "TogetherExcessGoal",
     "UsedGoal",
     "ValueGoal",
+    "is_free_of_change",
     "is_much",
     "name_of",
     "names_of",
@@ -38,13 +40,22 @@ class _Goal(Struct, frozen=True, forbid_unknown_fields=True, tag_field="goal", k
 
 
 class ValueGoal(_Goal, frozen=True, tag="value", kw_only=True):
-    """As much as possible of what options, pods and their nodes are worth.
+    """As much as possible of what options, pods and their nodes are worth, less what changes count.
+
+    With ``per_stop`` and ``per_move`` nobody is stopped or moved unless the plan gains more by it.
 
     Attributes
     ----------
     weight
         How often it counts in a sum.
+    per_stop
+        What stopping a job costs, for every one of its ``stop_cost``.
+    per_move
+        What moving or stopping a pod costs, for every one of its ``move_cost``.
     """
+
+    per_stop: Amount = 0.0
+    per_move: Amount = 0.0
 
 
 class JobsStoppedGoal(_Goal, frozen=True, tag="jobs_stopped", kw_only=True):
@@ -145,6 +156,26 @@ class SpreadExcessGoal(_Goal, frozen=True, tag="spread_excess", kw_only=True):
     max: Count
 
 
+class StrandedGoal(_Goal, frozen=True, tag="stranded", kw_only=True):
+    """As much room as possible is left for pods like these.
+
+    Counted are the pods of which the level's places hold fewer than they would without the plan, by what the
+    nodes of a place have free together; a pod also takes one of ``pods``.
+
+    Attributes
+    ----------
+    weight
+        How often it counts in a sum.
+    level
+        On which level the places are.
+    needs
+        What such a pod needs of every resource.
+    """
+
+    level: Name
+    needs: dict[Name, Use]
+
+
 class TogetherExcessGoal(_Goal, frozen=True, tag="together_excess", kw_only=True):
     """As few places of the level as possible beyond so many in which a group lies.
 
@@ -200,6 +231,7 @@ Goal = (
     | LevelsClimbedGoal
     | LeftGoal
     | SpreadExcessGoal
+    | StrandedGoal
     | TogetherExcessGoal
     | BalanceGoal
 )
@@ -216,6 +248,11 @@ def parts_of(goal: Goal | tuple[Goal, ...]) -> tuple[Goal, ...]:
 def is_much(goal: Goal | tuple[Goal, ...]) -> bool:
     """Return whether much of a goal is wanted, not little."""
     return isinstance(goal, ValueGoal)
+
+
+def is_free_of_change(goal: Goal | tuple[Goal, ...]) -> bool:
+    """Return whether a goal is the value, and changes of what runs cost none of it."""
+    return isinstance(goal, ValueGoal) and not goal.per_stop and not goal.per_move
 
 
 def name_of(goal: Goal | tuple[Goal, ...]) -> str:

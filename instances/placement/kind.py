@@ -20,7 +20,7 @@ from apportion.instances.options import Option, OptionSet
 from apportion.instances.placement.goals import (
     JobsStoppedGoal,
     PodsMovedGoal,
-    ValueGoal,
+    is_free_of_change,
     is_much,
     name_of,
     names_of,
@@ -102,7 +102,7 @@ def _free(instance: PlacementInstance) -> dict[str, int]:
 def _sums(instance: PlacementInstance) -> bool:
     """Return whether the first goal is what options add up to, wherever their pods lie."""
     pods = (pods for job in instance.jobs for option in job.options for pods in option.pods)
-    return isinstance(instance.wanted[0], ValueGoal) and not any(one.value_at for one in pods)
+    return is_free_of_change(instance.wanted[0]) and not any(one.value_at for one in pods)
 
 
 def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:

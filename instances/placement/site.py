@@ -151,6 +151,12 @@ class Site:
         return np.isin(self.place[level], np.array(those, dtype=np.int64))
 
 
+def needs_of_room(site: Site, needs: Mapping[str, int]) -> dict[str, int]:
+    """Return what a pod of such needs takes of every resource, one of ``pods`` where these are limited."""
+    taken = {PODS: 1} if site.limits(PODS) else {}
+    return taken | {name: need for name, need in needs.items() if need}
+
+
 def site_of(instance: PlacementInstance, problems: list[Problem] | None = None) -> Site:
     """Return the site of an instance, noting what is wrong with its nodes."""
     noted: list[Problem] = [] if problems is None else problems

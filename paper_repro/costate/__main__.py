@@ -16,12 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from apportion.cli.running import in_one_line
 from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
-from apportion.cluster.simulation.rounds.completion_bound import completion_bound
-from apportion.cluster.simulation.rounds.conditions import RoundRules
+from paper_repro.costate.bounds import Bounds, way_gone
 from paper_repro.costate.decisions import decision_rows
 from paper_repro.costate.gaps import gap_rows
 from paper_repro.costate.three_types import three_types_rows
@@ -122,16 +119,6 @@ PAID: Mapping[str, Callable[[Result], float]] = MappingProxyType(
 """What a low mean is paid with."""
 
 
-def bound_of(data: Path, runs: Runs, study: Study, workload: str) -> float:
-    """Return the mean completion time that no policy undercuts that freezes nothing."""
-    case = study.case(workload, "costate", "true")
-    made = prepared(data, case)
-    completed_s = made.submitted_s + np.array(runs[case].jct_s)
-    rules = [RoundRules(round_s=CLUSTER_POLICIES[name].round_s) for name, _ in study.rows if "+" not in name]
-    steps = 60 if study.spread or study.early else 120  # where jobs differ a step takes six times as long
-    return completion_bound(made, rules, completed_s, steps).mean_s
-
-
 def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str, Any]]:
     """Return a table's rows, given what no policy undercuts on every workload."""
     found = []
@@ -150,11 +137,8 @@ def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str,
         unfrozen = "+" not in policy and not CLUSTER_POLICIES[policy].freezes
         above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
         row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
-        way = [
-            (afs.avg_jct_s - one.avg_jct_s) / (afs.avg_jct_s - bound)
-            for afs, one, bound in zip(first, own, bounds, strict=True)
-        ]
-        row["of the way from afs to the bound, per cent"] = Mean.of(way).words(100.0, 1) if unfrozen else ""
+        way = way_gone([one.avg_jct_s for one in first], [one.avg_jct_s for one in own], bounds)
+        row["of the way from afs to the bound, per cent"] = way if unfrozen else ""
         for name, figure in PAID.items():
             more = [figure(one) / figure(beside) - 1.0 for one, beside in zip(own, first, strict=True)]
             row[f"{name} more than afs, per cent"] = Mean.of(more).words(100.0, 1)
@@ -163,13 +147,15 @@ def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str,
     return found
 
 
-def study_rows(data: Path, runs: Runs, study: Study) -> list[dict[str, Any]]:
+def study_rows(runs: Runs, bounds: Bounds, study: Study) -> list[dict[str, Any]]:
     """Run what a table needs and return its rows."""
     runs.run([study.case(workload, *row) for workload in WORKLOADS for row in study.rows])
-    return rows_of(runs, study, [bound_of(data, runs, study, workload) for workload in WORKLOADS])
+    rounds_s = {CLUSTER_POLICIES[name].round_s for name, _ in study.rows if "+" not in name}
+    own = bounds.of(rounds_s, gpus=study.gpus, spread=study.spread, early=study.early)
+    return rows_of(runs, study, own)
 
 
-def setting_rows(runs: Runs) -> list[dict[str, Any]]:
+def setting_rows(runs: Runs, bounds: Bounds) -> list[dict[str, Any]]:
     """Run and return how AFS and prices of work, told the same, stand in every setting."""
     found = []
     for setting, changed in SETTINGS.items():
@@ -185,6 +171,14 @@ def setting_rows(runs: Runs) -> list[dict[str, Any]]:
             row[f"costate, {remaining}, s"] = Mean.of(ours).words()
             less = [1.0 - one / other for one, other in zip(ours, afs, strict=True)]
             row[f"less than afs, {remaining}, per cent"] = Mean.of(less).words(100.0, 1)
+            if remaining == "true":
+                known = afs, ours
+        row["of the way to the bound, true, per cent"] = ""
+        if changed.get("restart_s", 30.0) > 0.0:  # the bound leaves restarts room for rounding
+            rounds_s = {CLUSTER_POLICIES[name].round_s for name in ("afs", "costate")}
+            truth = {name: own for name, own in changed.items() if name != "noise"}
+            way = way_gone(*known, bounds.of(rounds_s, **truth))
+            row["of the way to the bound, true, per cent"] = way
         found.append(row)
     return found
 
@@ -207,11 +201,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prepared(given.data, STUDIES["48"].case(WORKLOADS[0], "afs", "true"))  # what is missing is said at once
     given.out.mkdir(parents=True, exist_ok=True)
     runs = Runs(given.data, given.out / "runs.jsonl", given.workers)
+    bounds = Bounds(given.data, runs, given.out / "bounds.jsonl", given.workers)
     for name in given.tables:
         if name == "settings":
-            found = setting_rows(runs)
+            found = setting_rows(runs, bounds)
         elif name in VARIANTS:
-            found = variant_rows(given.data, name)
+            found = variant_rows(given.data, bounds, name)
         elif name == "gaps":
             found = gap_rows()
         elif name == "decisions":
@@ -219,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif name == "three_types":
             found = three_types_rows(given.data)
         else:
-            found = study_rows(given.data, runs, STUDIES[name])
+            found = study_rows(runs, bounds, STUDIES[name])
         print("\n".join(markdown(found)))
         seeds = "the ten workloads; what differs from them is drawn by the sums of their names"
         write_table(

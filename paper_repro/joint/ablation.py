@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apportion.cluster.estimation.training import Application, read_applications
 from apportion.cluster.estimation.training.application import GoodputTable
@@ -18,16 +19,26 @@ from apportion.cluster.policies.rounds.icefrog import DepthGates
 from apportion.cluster.policies.rounds.joint import Joint, as_requested
 from apportion.cluster.policies.rounds.learned_speeds import TypeAgnostic
 from apportion.cluster.simulation.generated import generated_trace
-from apportion.cluster.simulation.rounds.accounts import ClusterSummary, summarise_cluster
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, parse_nodes, read_workload
-from apportion.cluster.simulation.rounds.simulator import run_cluster
+from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from paper_repro.icefrog.freezing import freezing_of
 from paper_repro.joint.gap_nodes import GapNodes
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
 from paper_repro.joint.tasks import Result, Task
 
-__all__ = ["ABLATION", "FULL", "POOL", "ablation_run", "ablation_tasks", "known_profiles", "run_ablation"]
+__all__ = [
+    "ABLATION",
+    "FULL",
+    "POOL",
+    "ablation_run",
+    "ablation_scenario",
+    "ablation_tasks",
+    "known_profiles",
+    "restarts_s",
+    "run_ablation",
+]
 
 MACHINES = "aws:6x4,rtx:3x8,dgx-ext:2x8"
 POOL, POOL_GPUS, POOL_TYPE = "gap", 4, "azure"
@@ -87,10 +98,10 @@ def run_ablation(data: Path, task: Task) -> Result:
     """Simulate one."""
     case, theta = ABLATION[task.case], float(task.setting.split(" ")[1])
     begun = time.process_time()
-    summary = ablation_run(
+    run = ablation_run(
         data, task.seed, lambda types, used: case.make(), gap=case.gap, theta=theta, freezes=case.freezes
     )
-    return Result(task, summary(task.case, time.process_time() - begun))
+    return Result(task, summarise_cluster(run, task.case, time.process_time() - begun))
 
 
 def ablation_run(
@@ -102,7 +113,7 @@ def ablation_run(
     theta: float,
     freezes: bool,
     slowdowns: Mapping[str, float] = MappingProxyType({}),
-) -> Callable[[str, float], ClusterSummary]:
+) -> ClusterRun:
     """Simulate a Philly workload of Sia's artifact on the study's cluster.
 
     Parameters
@@ -121,22 +132,16 @@ def ablation_run(
         Whether layers may be frozen.
     slowdowns
         By how much jobs run slower than was measured, by application.
-
-    Returns
-    -------
-    Callable
-        Given a name and seconds of processor time, the summary.
     """
-    profiles, tables = _profiles(data)
-    nodes, present = parse_nodes(MACHINES), None
+    scenario, present = ablation_scenario(data, workload), None
+    nodes = scenario.nodes
     if gap:
         pool = _gap(workload)
         nodes, present = pool.joined(nodes), pool.present(nodes)
-    jobs = read_workload(data / "sia" / "workloads" / "philly" / f"workload-{workload}.csv", profiles)
-    scenario = Scenario(jobs, tuple(profiles[job.application] for job in jobs), nodes, tables)
+        scenario = replace(scenario, nodes=nodes)
     freezing = freezing_of() if freezes else {}
-    run = run_cluster(
-        make(nodes.types, frozenset(job.application for job in jobs)),
+    return run_cluster(
+        make(nodes.types, frozenset(job.application for job in scenario.jobs)),
         nodes,
         SimulatedJobs(
             scenario.ground_truth(True, freezing, theta, slowdowns),
@@ -144,11 +149,20 @@ def ablation_run(
             scenario.requested_gpus,
             scenario.beliefs(True, freezing, theta),
         ),
-        RoundRules(
-            restart_s=np.array([RESTART_S[job.application] for job in jobs]), rebuild_s=5.0, present=present
-        ),
+        RoundRules(restart_s=restarts_s(scenario), rebuild_s=5.0, present=present),
     )
-    return partial(summarise_cluster, run)
+
+
+def ablation_scenario(data: Path, workload: int) -> Scenario:
+    """Return a Philly workload of Sia's artifact on the study's cluster, without gap nodes."""
+    profiles, tables = _profiles(data)
+    jobs = read_workload(data / "sia" / "workloads" / "philly" / f"workload-{workload}.csv", profiles)
+    return Scenario(jobs, tuple(profiles[job.application] for job in jobs), parse_nodes(MACHINES), tables)
+
+
+def restarts_s(scenario: Scenario) -> NDArray[np.float64]:
+    """Return float64 [jobs]: the standstill after a restart."""
+    return np.array([RESTART_S[job.application] for job in scenario.jobs])
 
 
 def known_profiles(data: Path) -> Mapping[str, Application]:

@@ -11,6 +11,7 @@ from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
 from apportion.cluster.policies.rounds.joint import Joint
 from apportion.cluster.policies.rounds.learned_speeds import similar_speeds
 from apportion.cluster.policies.rounds.names import BELIEFS, believing
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from paper_repro.joint.ablation import POOL, ablation_run, known_profiles
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount
 from paper_repro.joint.tasks import Result, Task
@@ -47,5 +48,5 @@ def run_beliefs(data: Path, task: Task) -> Result:
         profiles = {name: profile for name, profile in known_profiles(data).items() if name in used}
         return believing(task.case, make(), lambda: similar_speeds(profiles, types, {}))
 
-    summary = ablation_run(data, task.seed, believed, gap=gap, theta=_THETA, freezes=True)
-    return Result(task, summary(f"{task.setting}, {task.case}", time.process_time() - begun))
+    run = ablation_run(data, task.seed, believed, gap=gap, theta=_THETA, freezes=True)
+    return Result(task, summarise_cluster(run, f"{task.setting}, {task.case}", time.process_time() - begun))

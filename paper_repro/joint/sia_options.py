@@ -11,6 +11,7 @@ from types import MappingProxyType
 from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
 from apportion.cluster.policies.rounds.names import believing
 from apportion.cluster.policies.rounds.sia import Sia
+from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from paper_repro.joint.ablation import ablation_run
 from paper_repro.joint.tasks import Result, Task
 
@@ -54,7 +55,7 @@ def run_sia(data: Path, task: Task) -> Result:
         policy = Sia(first_start_counts=case.first_start_counts)
         return believing(case.belief, policy, dict)
 
-    summary = ablation_run(
+    run = ablation_run(
         data,
         task.seed,
         make,
@@ -63,4 +64,4 @@ def run_sia(data: Path, task: Task) -> Result:
         freezes=False,
         slowdowns=_SLOWDOWNS if case.calibrated else {},
     )
-    return Result(task, summary(task.case, time.process_time() - begun))
+    return Result(task, summarise_cluster(run, task.case, time.process_time() - begun))

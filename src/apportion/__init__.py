@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from apportion.instances.placement.goals import PodsMovedGoal as PodsMovedGoal
     from apportion.instances.placement.goals import PodsStoppedGoal as PodsStoppedGoal
     from apportion.instances.placement.goals import SpreadExcessGoal as SpreadExcessGoal
+    from apportion.instances.placement.goals import StrandedGoal as StrandedGoal
     from apportion.instances.placement.goals import TogetherExcessGoal as TogetherExcessGoal
     from apportion.instances.placement.goals import UsedGoal as UsedGoal
     from apportion.instances.placement.goals import ValueGoal as ValueGoal
@@ -163,6 +164,7 @@ _HOME = {
     "Solution": "apportion.core.solution",
     "SpareRule": "apportion.instances.placement.rules",
     "SpreadExcessGoal": "apportion.instances.placement.goals",
+    "StrandedGoal": "apportion.instances.placement.goals",
     "SpreadRule": "apportion.instances.placement.rules",
     "StandbyRule": "apportion.instances.placement.rules",
     "StayRule": "apportion.instances.placement.rules",

@@ -24,6 +24,7 @@ GOALS = (
         "balance",
     ),
     "levels_climbed",
+    "stranded",
     "value",
 )
 
@@ -276,6 +277,10 @@ def _goal(rng: Random, name: str, told: dict[str, Any]) -> Any:
         found |= {"level": level, "by": rng.choice(("job", "app")), "max": rng.randint(0, 1)}
     elif name == "together_excess":
         found |= {"level": level, "by": rng.choice(("job", "app")), "max_places": 1}
+    elif name == "stranded":
+        found |= {"level": level, "needs": {"cpu": rng.randint(1, 2), "mem": rng.randint(0, 2)}}
+    elif name == "value" and rng.random() < 0.3:
+        found |= {"per_stop": rng.choice((0, 0.5, 1, 3)), "per_move": rng.choice((0, 0.25, 1, 2))}
     elif name == "balance":
         form = rng.choice(("max", "sum"))
         found |= {"level": level, "resource": rng.choice(("cpu", "mem")), "form": form}

@@ -392,6 +392,8 @@ def _worth(one: Judged, g: Mapping[str, Any]) -> Fraction:
                     total += n * (
                         Fraction(pods.get("value", 0)) + Fraction(pods.get("value_at", {}).get(node, 0))
                     )
+        for price, change in (("per_stop", "jobs_stopped"), ("per_move", "pods_moved")):
+            total -= Fraction(g.get(price, 0)) * _worth(one, {"goal": change})
         return total
     if kind == "jobs_stopped":
         return Fraction(sum(round_.jobs[job].get("stop_cost", 1) for job in one.stopped()))
@@ -433,6 +435,22 @@ def _worth(one: Judged, g: Mapping[str, Any]) -> Fraction:
     if kind == "together_excess":
         used = [sum(one.inside(level, p, jobs) > 0 for p in places) for jobs in groups.values()]
         return Fraction(sum(max(0, n - g.get("max_places", 1)) for n in used))
+    if kind == "stranded":
+        lost = 0
+        for p in places:
+            inside = [n for name, n in round_.nodes.items() if round_.place(level, name) == p]
+            empty, left = 10**9, 10**9
+            pods = {"pods": 1} if any("pods" in n["capacity"] for n in round_.nodes.values()) else {}
+            for r, need in (pods | {r: need for r, need in g["needs"].items() if need}).items():
+                free = sum(
+                    max(0, n["capacity"].get(r, 0) - n.get("used", {}).get(r, 0))
+                    for n in inside
+                    if n.get("ready", True)
+                )
+                empty = min(empty, free // need)
+                left = min(left, (free - one.load(level, p, r, one.at)) // need)
+            lost += empty - max(0, left)
+        return Fraction(lost)
     assert kind == "balance", kind
     sizes = {
         p: sum(

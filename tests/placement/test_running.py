@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import apportion
+from apportion.core.errors import InvalidInstance
 from apportion.formulations.placement import PlacementByShape
 from apportion.instances.placement.bundles import bundled_site, takes_bundles
 from apportion.instances.placement.generator import generate_menus
@@ -218,3 +219,50 @@ def test_who_runs_on_unlike_nodes_or_may_not_move_is_looked_at_node_by_node() ->
     assert takes_bundles(replace(generate_menus(0, 140, 96, running=0.5), rules=(MaxMovesRule(limit=5),)))
     for rule in (MaxMovesRule(limit=5, resource="gpu"), MaxMovesRule(limit=5, of={"j0": 1})):
         assert not bundled_site(replace(alike, rules=(rule,))).across
+
+
+@pytest.mark.parametrize(("per_move", "moves"), [(0.0, 1), (2.5, 1), (3.0, 0), (4.0, 0)])
+def test_nobody_moves_for_less_than_a_move_costs(per_move: float, moves: int) -> None:
+    """A job of two GPUs that is worth 3 waits; one pod on each of two nodes of two GPUs runs."""
+    pod = {"id": "run", "value": 5, "pods": [{"needs": {"gpu": 1}}]}
+    given = {
+        "kind": "placement",
+        "schema_version": "1",
+        "levels": ["node"],
+        "nodes": [{"names": "n[0-1]", "capacity": {"gpu": 2}}],
+        "jobs": [
+            *(
+                {
+                    "id": f"small{k}",
+                    "options": [pod],
+                    "current": {"option": "run", "on": {"pods": {f"n{k}": 1}}},
+                }
+                for k in (0, 1)
+            ),
+            {"id": "large", "options": [{"id": "run", "value": 3, "pods": [{"needs": {"gpu": 2}}]}]},
+        ],
+        "goals": [{"goal": "value", "per_move": per_move, "per_stop": 1}, {"goal": "pods_moved"}],
+    }
+    solution = apportion.solve(apportion.read(given))
+    assert solution.termination == "optimal" and solution.objective == 10.0 + moves * (3.0 - per_move)
+    assert next(goal.value for goal in solution.goals if goal.name == "pods_moved") == moves
+
+
+def test_whole_nodes_are_left_to_pods_that_need_them() -> None:
+    given = {
+        "kind": "placement",
+        "schema_version": "1",
+        "levels": ["node"],
+        "nodes": [{"names": "n[0-3]", "capacity": {"gpu": 4, "cpu": 8}}],
+        "jobs": [
+            {"id": f"j{k}", "options": [{"id": "run", "value": 1, "pods": [{"needs": {"gpu": 1, "cpu": 2}}]}]}
+            for k in range(5)
+        ],
+        "goals": [{"goal": "value"}, {"goal": "stranded", "level": "node", "needs": {"gpu": 4, "cpu": 4}}],
+    }
+    solution = apportion.solve(apportion.read(given))
+    stranded = solution.goals[-1]
+    assert (solution.objective, stranded.value, stranded.proven) == (5.0, 2, True)
+    given["goals"][1]["needs"] = {"gpu": 0}
+    with pytest.raises(InvalidInstance, match="needs: must need something"):
+        apportion.read(given)
