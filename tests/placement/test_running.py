@@ -225,20 +225,14 @@ def test_who_runs_on_unlike_nodes_or_may_not_move_is_looked_at_node_by_node() ->
 def test_nobody_moves_for_less_than_a_move_costs(per_move: float, moves: int) -> None:
     """A job of two GPUs that is worth 3 waits; one pod on each of two nodes of two GPUs runs."""
     pod = {"id": "run", "value": 5, "pods": [{"needs": {"gpu": 1}}]}
+    lies = [{"option": "run", "on": {"pods": {f"n{k}": 1}}} for k in (0, 1)]
     given = {
         "kind": "placement",
         "schema_version": "1",
         "levels": ["node"],
         "nodes": [{"names": "n[0-1]", "capacity": {"gpu": 2}}],
         "jobs": [
-            *(
-                {
-                    "id": f"small{k}",
-                    "options": [pod],
-                    "current": {"option": "run", "on": {"pods": {f"n{k}": 1}}},
-                }
-                for k in (0, 1)
-            ),
+            *({"id": f"small{k}", "options": [pod], "current": lies[k]} for k in (0, 1)),
             {"id": "large", "options": [{"id": "run", "value": 3, "pods": [{"needs": {"gpu": 2}}]}]},
         ],
         "goals": [{"goal": "value", "per_move": per_move, "per_stop": 1}, {"goal": "pods_moved"}],
