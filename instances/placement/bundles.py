@@ -25,7 +25,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import force_setattr
 
 from apportion.instances.placement.choosers import MOST_SHAPES, program
-from apportion.instances.placement.goals import is_free_of_change, parts_of
+from apportion.instances.placement.goals import is_all_value, parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
 from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule, SpreadRule, StayRule
 from apportion.instances.placement.schema import (
@@ -236,6 +236,10 @@ def _kept(
     Of a node to be drained that is all. ``None`` if these jobs cannot stay.
     """
     jobs = tuple(job for job in instance.jobs if job.fixed and job.current is not None)
+    if has_anti_affinity(instance) and any(
+        count > 1 for job in jobs if job.current for on in job.current.on.values() for count in on.values()
+    ):
+        return None
     used, worth = {name: np.zeros(len(fine.nodes), dtype=np.int64) for name in fine.limited}, Fraction(0)
     gone = np.isin(fine.nodes, [node for rule in instance.rules for node in getattr(rule, "nodes", ())])
     for name, own in used.items():
@@ -451,7 +455,7 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
     levels = any(hasattr(one, "level") for one in _asked(instance))
     if levels or not all(map(_leaves_places, _breakable(instance))):
         return False
-    if not is_free_of_change(instance.wanted[0]) and any(job.current is not None for job in instance.jobs):
+    if not is_all_value(instance.wanted[0]) and any(job.current is not None for job in instance.jobs):
         return False
     options = [option for job in instance.jobs for option in job.options]
     asked = (pods for option in options for pods in option.pods)
@@ -463,7 +467,7 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
 def _are_free_to_move(instance: PlacementInstance) -> bool:
     """Return whether value comes before who moves, and no rule says of which pods do not."""
     rules = [rule for rule in instance.rules if isinstance(rule, StayRule | MaxMovesRule)]
-    return is_free_of_change(instance.wanted[0]) and all(map(_leaves_places, rules))
+    return is_all_value(instance.wanted[0]) and all(map(_leaves_places, rules))
 
 
 def _leaves_places(rule: Any) -> bool:

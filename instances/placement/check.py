@@ -359,10 +359,13 @@ def _total(placed: Placed, goal: Goal | tuple[Goal, ...]) -> Fraction:
 
 
 def _value(placed: Placed, goal: goals.ValueGoal) -> Fraction:
-    total = sum((Fraction(option.value) for option in placed.got.values()), Fraction(0))
+    instance, total = placed.instance, Fraction(0)
+    counted = {job.id for job in instance.jobs if instance.counts(goal, job)}
+    for job, option in placed.got.items():
+        total += Fraction(option.value) if job in counted else 0
     for of, on in placed.after.items():
         pods = placed.pods[of]
-        for node, number in on.items():
+        for node, number in on.items() if of[0] in counted else ():
             total += number * (Fraction(pods.value) + Fraction(pods.value_at.get(node, 0)))
     changes = Fraction(goal.per_stop) * _jobs_stopped(placed) + Fraction(goal.per_move) * _pods_moved(placed)
     return total - changes

@@ -52,6 +52,11 @@ def goal_form(made: Program, goal: Goal | tuple[Goal, ...]) -> Form:
 
 def _value(made: Program, goal: goals.ValueGoal) -> Form:
     worth = {at: value for at, value in enumerate(made.values) if value}
+    if goal.least_priority is not UNSET:
+        counted = {job.id for job in made.instance.jobs if made.instance.counts(goal, job)}
+        own = {at for (job, _), columns in made.chosen.items() if job in counted for at in columns}
+        own |= {at for at, of, _, _ in made.entries if made.classes[of].job.id in counted}
+        worth = {at: value for at, value in worth.items() if at in own}
     form = Form(np.array(list(worth), dtype=np.int64), np.array(list(worth.values()), dtype=object))
     for price, changes in ((goal.per_stop, _jobs_stopped), (goal.per_move, _pods_moved)):
         form = form + changes(made).times(-Fraction(price)) if price else form

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apportion.instances.fields import Amount, Count, Name, Use
+from apportion.instances.tenants.schema import Priority
 
 __all__ = [
     "BalanceGoal",
@@ -23,7 +24,7 @@ __all__ = [
     "TogetherExcessGoal",
     "UsedGoal",
     "ValueGoal",
-    "is_free_of_change",
+    "is_all_value",
     "is_much",
     "name_of",
     "names_of",
@@ -52,10 +53,14 @@ class ValueGoal(_Goal, frozen=True, tag="value", kw_only=True):
         What stopping a job costs, for every one of its ``stop_cost``.
     per_move
         What moving or stopping a pod costs, for every one of its ``move_cost``.
+    least_priority
+        The jobs of this priority or a greater one alone are worth anything; the others count in a goal after
+        it. A job has its own ``priority``, or that of its tenant, or 0.
     """
 
     per_stop: Amount = 0.0
     per_move: Amount = 0.0
+    least_priority: Priority | UnsetType = UNSET
 
 
 class JobsStoppedGoal(_Goal, frozen=True, tag="jobs_stopped", kw_only=True):
@@ -250,9 +255,11 @@ def is_much(goal: Goal | tuple[Goal, ...]) -> bool:
     return isinstance(goal, ValueGoal)
 
 
-def is_free_of_change(goal: Goal | tuple[Goal, ...]) -> bool:
-    """Return whether a goal is the value, and changes of what runs cost none of it."""
-    return isinstance(goal, ValueGoal) and not goal.per_stop and not goal.per_move
+def is_all_value(goal: Goal | tuple[Goal, ...]) -> bool:
+    """Return whether a goal is the value of all jobs, and changes of what runs cost none of it."""
+    return isinstance(goal, ValueGoal) and not (
+        goal.per_stop or goal.per_move or goal.least_priority is not UNSET
+    )
 
 
 def name_of(goal: Goal | tuple[Goal, ...]) -> str:
@@ -261,6 +268,8 @@ def name_of(goal: Goal | tuple[Goal, ...]) -> str:
     for one in parts_of(goal):
         tag = str(one.__struct_config__.tag)
         about = [getattr(one, field) for field in ("level", "by", "resource") if hasattr(one, field)]
+        if isinstance(one, ValueGoal) and one.least_priority is not UNSET:
+            about.append(f"priority {one.least_priority} or more")
         times = f"{one.weight} " if one.weight != 1 else ""
         names.append(f"{times}{tag}({', '.join(about)})" if about else f"{times}{tag}")
     return " + ".join(names)

@@ -20,7 +20,8 @@ from apportion.instances.options import Option, OptionSet
 from apportion.instances.placement.goals import (
     JobsStoppedGoal,
     PodsMovedGoal,
-    is_free_of_change,
+    ValueGoal,
+    is_all_value,
     is_much,
     name_of,
     names_of,
@@ -72,7 +73,8 @@ def _is_kept(instance: PlacementInstance, job: PlacementJob) -> bool:
 
 def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]:
     """Yield what a job may get, whatever lies where: its menu, and nothing."""
-    counts = maximizes(instance)
+    first = instance.wanted[0]
+    counts = isinstance(first, ValueGoal) and instance.counts(first, job)
     now = None if job.current is None else job.current.option
     counts_pods = is_tenanted(instance) and any(PODS in group.capacity for group in instance.nodes)
     for option in job.options:
@@ -102,7 +104,7 @@ def _free(instance: PlacementInstance) -> dict[str, int]:
 def _sums(instance: PlacementInstance) -> bool:
     """Return whether the first goal is what options add up to, wherever their pods lie."""
     pods = (pods for job in instance.jobs for option in job.options for pods in option.pods)
-    return is_free_of_change(instance.wanted[0]) and not any(one.value_at for one in pods)
+    return is_all_value(instance.wanted[0]) and not any(one.value_at for one in pods)
 
 
 def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:

@@ -22,6 +22,7 @@ from apportion.instances.placement.goals import Goals, JobsStoppedGoal, PodsMove
 from apportion.instances.placement.rules import Rule
 from apportion.instances.tenants.rules import settle_tenants
 from apportion.instances.tenants.schema import Fairness, OwnedJob, Tenant, Tenanted
+from apportion.instances.tenants.tree import tree_of
 
 __all__ = [
     "PODS",
@@ -275,6 +276,16 @@ class PlacementInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_f
     def wanted(self) -> Goals:
         """The goals, those of an instance that states none included."""
         return _DEFAULT if self.goals is UNSET else self.goals
+
+    def counts(self, goal: ValueGoal, job: PlacementJob) -> bool:
+        """Return whether a goal counts what a job is worth."""
+        if goal.least_priority is UNSET:
+            return True
+        if job.priority is not UNSET:
+            return job.priority >= goal.least_priority
+        tree = tree_of(() if self.tenants is UNSET else self.tenants)
+        given = 0 if job.tenant is UNSET else tree.nodes[job.tenant].priority
+        return given >= goal.least_priority
 
 
 _DEFAULT: Goals = (ValueGoal(), JobsStoppedGoal(), PodsMovedGoal())

@@ -7,15 +7,15 @@ says as much as the first.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from msgspec import UNSET, structs
 
 from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.node_lists import NoNodeList, compressed, expand, state_words
+from apportion.core.node_lists import NoNodeList, compressed, state_words
 from apportion.instances.placement.rules import Rule, SpreadRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
@@ -25,16 +25,20 @@ from apportion.instances.placement.schema import (
     PlacementPods,
 )
 from apportion.instances.readers.kueue.dump import Dump, Notes
+from apportion.instances.readers.slurm_topology import (
+    BEGINS,
+    NOBODY,
+    OF_TOPOLOGY,
+    Record,
+    Tree,
+    number_of,
+    trees_of,
+    trees_of_yaml,
+)
 
 __all__ = ["read_slurm"]
 
-Record = Mapping[str, str]
-
-_OF_TOPOLOGY = ("SwitchName", "BlockName", "AggregatedBlock", "BlockSizes")
-_BEGINS = (*_OF_TOPOLOGY, "NodeName", "JobId")
-"""The first word of a record, which says what it is about."""
 _PAIR = re.compile(r"(?:^|\s)([A-Za-z][\w:/.\-]*)=")
-_NOBODY = ("", "(null)", "N/A", "None")
 _READY = {"IDLE", "MIXED", "ALLOCATED"}
 _AWAY = {
     *("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "MAINTENANCE", "NOT_RESPONDING"),
@@ -51,13 +55,12 @@ _AWAY = {
 }
 _ABOUT_NODES = ("None", "Resources", "Priority", "ReqNodeNotAvail", "Nodes_required")
 """Why a job waits, where more room lets it start."""
-_MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
 _GRES = re.compile(r"(?:^|,)([^,:()]+):(?:[^,:()]+:)?(\d+)")
-_LEAF, _SIZE, _YES = "switch", "size", "yes"
-"""The lowest level of a tree; the label that tells unlike nodes apart; what a feature is as a label."""
+_SIZE, _YES = "size", "yes"
+"""The label that tells unlike nodes apart; what a feature is as a label."""
 
 
-def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
+def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[PlacementInstance]:
     """Read the words of Slurm as a placement instance.
 
     Levels are the switches from the top down (``switch2``, ``switch1``, ``switch``, numbered as Slurm does),
@@ -72,6 +75,9 @@ def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
         The text.
     name
         The instance's name.
+    topology
+        What a ``topology.yaml`` or a model of topograph says, in place of the text; further trees in it
+        are further trees of the instance.
 
     Raises
     ------
@@ -81,8 +87,8 @@ def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
     notes = Notes()
     records = _records(raw.decode("utf-8", "replace"))
     try:
-        levels, places = _tree(records, notes)
-        nodes = list(_nodes(records["NodeName"], levels, places, notes))
+        trees = trees_of(records, notes) if topology is None else trees_of_yaml(topology, notes)
+        nodes = list(_nodes(records["NodeName"], trees, notes))
     except NoNodeList as error:
         raise InvalidInstance.at("$", str(error)) from None
     if not nodes and not notes.problems:
@@ -97,13 +103,15 @@ def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
         for group in nodes
     ]
     pending = [one for one in records["JobId"] if one.get("JobState") == "PENDING"]
-    jobs = [job for one in pending for job in _jobs(one, levels, sizes, notes)]
+    first = trees[0].levels if trees else []
+    jobs = [job for one in pending for job in _jobs(one, trees, sizes, notes)]
     instance = PlacementInstance(
         schema_version="1",
-        levels=(*levels, "node"),
+        levels=(*first, "node"),
         nodes=tuple(nodes),
         jobs=tuple(jobs),
         rules=tuple(_rules(jobs, sizes)),
+        trees=tuple(tuple(tree.levels) for tree in trees[1:]) or UNSET,
         name=name,
     )
     return Dump(instance, tuple(notes.lines()))
@@ -111,17 +119,17 @@ def read_slurm(raw: bytes, name: str = "slurm") -> Dump[PlacementInstance]:
 
 def _records(text: str) -> dict[str, list[Record]]:
     """Return what every record says, by its first word; lines that begin with a blank go on with the last."""
-    found: dict[str, list[Record]] = {word: [] for word in _BEGINS}
+    found: dict[str, list[Record]] = {word: [] for word in BEGINS}
     lines: list[str] = []
     for line in [*text.splitlines(), "End="]:
-        line = line.partition("#")[0] if line.startswith(_OF_TOPOLOGY) else line
+        line = line.partition("#")[0] if line.startswith(OF_TOPOLOGY) else line
         if line[:1].isspace() or not line.strip():
             lines += [line] if lines else []
             continue
         if lines:
             found[lines[0].partition("=")[0]].append(_said(" ".join(lines)))
         word, says, _ = line.partition("=")
-        lines = [line] if says and word in _BEGINS else []
+        lines = [line] if says and word in BEGINS else []
     return found
 
 
@@ -132,79 +140,13 @@ def _said(text: str) -> Record:
     return dict(reversed(pairs))  # the first counts: comments and reasons stand behind
 
 
-def _tree(
-    records: Mapping[str, Sequence[Record]], notes: Notes
-) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Return the levels above the nodes from the top down, and the places of every node."""
-    switches = {one["SwitchName"]: one for one in records["SwitchName"]}
-    blocks = {one["BlockName"]: expand(one.get("Nodes", "")) for one in records["BlockName"]}
-    if switches:
-        return _switches(switches, notes)
-    sizes = next((one["BlockSizes"] for one in records["BlockSizes"]), "")
-    nodes = [len(expand(one.get("Nodes", ""))) for one in records["AggregatedBlock"]]
-    least = max(map(len, blocks.values()), default=0) or 1
-    widths = sorted({_ratio(size, least) for size in nodes} | _ratios(sizes)) if blocks else []
-    levels = [f"blocks{width}" for width in reversed(widths) if width > 1] + ["block"] * bool(blocks)
-    names, found = list(blocks), dict[str, tuple[str, ...]]()
-    for at, block in enumerate(names):
-        above = tuple(
-            f"{names[at // width * width]}..{names[min(len(names), at // width * width + width) - 1]}"
-            for width in reversed(widths)
-            if width > 1
-        )
-        found |= dict.fromkeys(blocks[block], (*above, block))
-    return levels, found
-
-
-def _ratio(size: int, least: int) -> int:
-    """Return of how many base blocks one is, a power of two."""
-    return 1 << max(0, (size - 1) // least).bit_length()
-
-
-def _ratios(sizes: str) -> set[int]:
-    """Return by how many base blocks ``BlockSizes`` aggregates."""
-    counted = [size for size in map(_number, sizes.split(",")) if size > 0]
-    return {_ratio(size, counted[0]) for size in counted}
-
-
-def _switches(switches: Mapping[str, Record], notes: Notes) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    above: dict[str, str] = {}
-    for name, switch in switches.items():
-        for child in expand(switch.get("Switches", "")) if switch.get("Switches") not in _NOBODY else ():
-            if child not in switches:
-                notes.problems.append(Problem(f"$.{name}.Switches", f"{child} is no switch of the topology"))
-            elif above.setdefault(child, name) != name:
-                notes.add("a switch below two is taken to be below the first", child)
-    paths: dict[str, tuple[str, ...]] = {}
-    for name, switch in switches.items():
-        if name in above.values() or switch.get("Nodes") in (None, *_NOBODY):
-            continue
-        path = [name]
-        while (upper := above.get(path[-1])) is not None and upper not in path:
-            path.append(upper)
-        if upper is not None:
-            notes.problems.append(Problem(f"$.{upper}.Switches", "switches lie in a circle"))
-        for node in expand(switch["Nodes"]):
-            if paths.setdefault(node, tuple(path)) != tuple(path):
-                notes.add("a node at two leaf switches is taken to be at the first", node)
-    if not paths:
-        notes.problems.append(Problem("$.SwitchName", "no switch is above nodes alone, as the lowest are"))
-    depth = max(map(len, paths.values()), default=0)
-    levels = [f"{_LEAF}{height}" if height else _LEAF for height in reversed(range(depth))]
-    # a leaf switch that lies higher is a place of its own on the levels that it lacks
-    return levels, {
-        node: tuple(reversed((path[0],) * (depth - len(path)) + path)) for node, path in paths.items()
-    }
-
-
-def _nodes(
-    records: Iterable[Record], levels: Sequence[str], places: Mapping[str, tuple[str, ...]], notes: Notes
-) -> Iterator[PlacementNodes]:
+def _nodes(records: Iterable[Record], trees: Sequence[Tree], notes: Notes) -> Iterator[PlacementNodes]:
     """Yield the nodes, those alike at one place together."""
     found: list[PlacementNodes] = []
+    places = trees[0].places if trees else {}
     for record in records:
         name = record["NodeName"]
-        if levels and name not in places:
+        if places and name not in places:
             notes.add("a node that no switch and no block names is left out", name)
             continue
         capacity, used = _amounts(record.get("CfgTRES", "")), _amounts(record.get("AllocTRES", ""))
@@ -222,7 +164,14 @@ def _nodes(
         node = PlacementNodes(
             names=name,
             capacity=capacity,
-            at=dict(zip(levels, places.get(name, ()), strict=False)),
+            at={
+                # a node that a further tree does not name shares nothing there
+                level: place
+                for tree in trees
+                for level, place in zip(
+                    tree.levels, tree.places.get(name, (name,) * len(tree.levels)), strict=True
+                )
+            },
             labels=_labels(_names(record.get("ActiveFeatures", "")), _names(record.get("Partitions", ""))),
             ready=bool(words & _READY) and not words & _AWAY,
             used={one: min(amount, capacity.get(one, 0)) for one, amount in used.items() if amount},
@@ -241,18 +190,8 @@ def _amounts(tres: str) -> dict[str, int]:
     for piece in tres.split(","):
         resource, _, amount = piece.partition("=")
         if resource in ("cpu", "mem") or (resource.startswith("gres/") and ":" not in resource):
-            found[resource.removeprefix("gres/")] = _number(amount)
+            found[resource.removeprefix("gres/")] = number_of(amount)
     return found
-
-
-def _number(amount: str) -> int:
-    """Return an amount as Slurm writes it, memory in MiB, rounded up."""
-    unit = amount[-1:].upper()
-    try:
-        exact = float(amount[:-1]) * _MIB[unit] if unit in _MIB else float(amount)
-    except ValueError:
-        return 0
-    return int(-(-exact // 1)) if math.isfinite(exact) else 0
 
 
 def _gres(text: str) -> dict[str, int]:
@@ -263,7 +202,7 @@ def _gres(text: str) -> dict[str, int]:
 
 
 def _jobs(
-    record: Record, levels: Sequence[str], sizes: Sequence[Mapping[str, int]], notes: Notes
+    record: Record, trees: Sequence[Tree], sizes: Sequence[Mapping[str, int]], notes: Notes
 ) -> Iterator[PlacementJob]:
     """Yield a pending job, unless it waits for something else than nodes."""
     name, reason = record["JobId"], record.get("Reason", "None")
@@ -276,21 +215,21 @@ def _jobs(
         return
     if set("-,") & set(record.get("ArrayTaskId", "")):
         notes.add("of an array the next task alone is read", name)
-    count = _number(record.get("NumNodes", "1").split("-")[0]) or 1
+    count = number_of(record.get("NumNodes", "1").split("-")[0]) or 1
     asked = _amounts(record.get("ReqTRES", ""))
     needs = {resource: -(-amount // count) for resource, amount in asked.items() if amount}
     taken = [(needs, dict[str, str]())]
     if record.get("OverSubscribe") == "NO":  # whole nodes, of a size that is enough
         enough = [all(size.get(one, 0) >= need for one, need in needs.items()) for size in sizes]
         taken = [(dict(size), {_SIZE: str(at)}) for at, size in enumerate(sizes) if enough[at]]
-    pods, options = _pods(record, count, levels, notes), []
+    pods, options = _pods(record, count, trees, notes), []
     for partition in _names(record.get("Partition", "")) or [""]:
         for needs, size in taken:
             labels = {**_labels(features, [partition]), **size}
             there = structs.replace(
                 pods, name=" ".join(["pods", *size.values()]), needs=needs, selector=labels
             )
-            worth = float(_number(record.get("Priority", "1")))
+            worth = float(number_of(record.get("Priority", "1")))
             options.append(PlacementOption(" ".join([partition or "run", *size.values()]), (there,), worth))
     if not options:
         notes.add("a job that asks for more than any node has is left out", name)
@@ -298,22 +237,25 @@ def _jobs(
     yield PlacementJob(id=name, options=tuple(options))
 
 
-def _pods(record: Record, count: int, levels: Sequence[str], notes: Notes) -> PlacementPods:
+def _pods(record: Record, count: int, trees: Sequence[Tree], notes: Notes) -> PlacementPods:
     """Return the pods of a job, one a node: within one leaf switch, or so many a block, where it says so."""
-    leaf, switches = (levels[-1] if levels else None), record.get("Switches", "").split("@")[0]
+    leaves = [tree.levels[-1] for tree in trees if tree.levels]
+    leaf = next((one for one in leaves if one.endswith("switch")), leaves[0] if leaves else None)
+    block = next((one for one in leaves if one.endswith("block")), None)
+    switches = record.get("Switches", "").split("@")[0]
     one_switch = leaf is not None and switches == "1"
     if one_switch:
         notes.add("a job that waits for one switch waits without an end", record["JobId"])
     elif switches:
         notes.add("that a job asks for few switches, but not for one, is not used", record["JobId"])
-    segment = _number(record.get("SegmentSize", "0")) if leaf == "block" else 0
+    segment = number_of(record.get("SegmentSize", "0")) if block is not None else 0
     if segment and count % segment:
         notes.add("a segment that does not divide a job's nodes is not used", record["JobId"])
         segment = 0
     return PlacementPods(
         needs={},
         count=count,
-        slices={leaf: segment} if segment and leaf is not None else {},
+        slices={block: segment} if segment and block is not None else {},
         required=leaf if one_switch and leaf is not None else UNSET,
     )
 
@@ -327,7 +269,7 @@ def _rules(jobs: Iterable[PlacementJob], sizes: Iterable[Mapping[str, int]]) -> 
 
 
 def _names(text: str) -> list[str]:
-    return [one for one in text.split(",") if one not in _NOBODY]
+    return [one for one in text.split(",") if one not in NOBODY]
 
 
 def _labels(features: Iterable[str], partitions: Iterable[str]) -> dict[str, str]:

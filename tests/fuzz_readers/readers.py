@@ -119,8 +119,11 @@ def _kueue(raw: bytes) -> Any:
 
 def _slurm(raw: bytes) -> Any:
     from apportion.instances.readers.slurm import read_slurm
+    from apportion.instances.readers.slurm_topology import split_topology
+    from apportion.io.yaml_text import tree_of
 
-    return read_slurm(raw)
+    topology, records = split_topology(raw)
+    return read_slurm(records, topology=tree_of(topology) if topology else None)
 
 
 def _starters() -> list[bytes]:
@@ -238,6 +241,19 @@ def _example(*names: str) -> Callable[[], list[bytes]]:
 def _literal(*texts: str) -> Callable[[], list[bytes]]:
     return lambda: [text.encode() for text in texts]
 
+
+_TREES = """- topology: a
+  cluster_default: true
+  tree: {switches: [{switch: t, children: "s[0-1]"}, {switch: s0, nodes: n0}, {switch: s1, nodes: n1}]}
+- topology: b
+  block: {block_sizes: [1, 2], blocks: [{block: b0, nodes: "n[0-1]"}]}
+NodeName=n0 State=IDLE CfgTRES=cpu=8
+"""
+_MODEL = """switches: {core: {switches: [leaf]}}
+blocks: [{switch: leaf, nodes: ["n[0-1]"], annotations: {x/domain: d, x/sub-domain: e}}]
+NodeName=n0 State=IDLE CfgTRES=cpu=8
+"""
+_TOPOLOGY = (b"- topology:", b"switches:", b"blocks:", b"{", b"}", b"[", b"]", b"nodes:", b"flat: true")
 
 _SWF = """; MaxNodes: 4
 ; MaxProcs: 8
@@ -383,6 +399,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
             Reader("kueue", _kueue, _example("kueue/dump.json"), (*_JSON, *_KUEUE)),
             Reader("kueue-topology", _kueue, _example("kueue/topology.json"), (*_JSON, *_KUEUE)),
             Reader("slurm", _slurm, _example("slurm_site.txt"), _SLURM),
+            Reader("slurm-topology", _slurm, _literal(_TREES, _MODEL), (*_SLURM, *_TOPOLOGY)),
             Reader("gavel", _foreign("gavel"), _literal(_GAVEL), _JSON),
             Reader(
                 "csv", _foreign("csv"), _literal(_MENUS, "job,machine,cost,uses\n,a,,\nx,a,3,1\ny,b,2.5,2\n")

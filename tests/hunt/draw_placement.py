@@ -95,7 +95,10 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
     known = [rule for name in names if (rule := _rule(rng, name, seen)) is not None]
     if shares and rng.random() < 0.4:  # which bundles keep as well
         known.append({"rule": "spread", "level": "node", "by": "job", "max": 1})
-    return found | {"rules": known, "goals": [_goal(rng, goal, seen) for goal in goals]}
+    wanted = [_goal(rng, goal, seen) for goal in goals]
+    if any("least_priority" in goal for goal in wanted) and rng.random() < 0.6:
+        wanted.append({"goal": "value"})
+    return found | {"rules": known, "goals": wanted}
 
 
 def _forget_nodes(job: dict[str, Any], *, runs: bool) -> None:
@@ -153,6 +156,8 @@ def _job(rng: Random, name: str, levels: list[str], nodes: list[str]) -> dict[st
         if rng.random() < 0.15:
             options[-1]["required"] = rng.choice(levels)
     job: dict[str, Any] = {"id": name, "options": options, "stop_cost": rng.randint(0, 3)}
+    if rng.random() < 0.3:
+        job["priority"] = rng.randint(-1, 2)
     if rng.random() < 0.7:
         job["labels"] = {"app": rng.choice("ab")}
     if rng.random() < 0.15:
@@ -280,7 +285,9 @@ def _goal(rng: Random, name: str, told: dict[str, Any]) -> Any:
     elif name == "stranded":
         found |= {"level": level, "needs": {"cpu": rng.randint(1, 2), "mem": rng.randint(0, 2)}}
     elif name == "value" and rng.random() < 0.3:
-        found |= {"per_stop": rng.choice((0, 0.5, 1, 3)), "per_move": rng.choice((0, 0.25, 1, 2))}
+        found |= {"per_stop": rng.choice((0, 1, 3)), "per_move": rng.choice((0, 1, 2))}
+        if rng.random() < 0.5:
+            found["least_priority"] = 1
     elif name == "balance":
         form = rng.choice(("max", "sum"))
         found |= {"level": level, "resource": rng.choice(("cpu", "mem")), "form": form}

@@ -385,6 +385,8 @@ def _worth(one: Judged, g: Mapping[str, Any]) -> Fraction:
     if kind == "value":
         total = Fraction(0)
         for job, got in one.plan.items():
+            if round_.jobs[job].get("priority", 0) < g.get("least_priority", -(10**9)):
+                continue
             option = next(o for o in round_.jobs[job]["options"] if o["id"] == got["option"])
             total += Fraction(option.get("value", 0))
             for pods in option["pods"]:

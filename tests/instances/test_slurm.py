@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from apportion.core.node_lists import compressed, expand
 from apportion.instances.placement.rules import SpreadRule
 from apportion.instances.placement.site import site_of
 from apportion.instances.readers.slurm import read_slurm
-from tests.cli.calling import call
+from tests.cli.calling import Called, call
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slurm_site.txt"
 
@@ -121,6 +122,114 @@ def test_blocks_are_aggregated_in_their_order(aggregated: str) -> None:
         ("b2..b2", "b2"),
     ]
     assert instance.jobs[0].options[0].pods[0].slices == {"block": 2}
+
+
+TWO_TOPOLOGIES = """\
+---
+- topology: plain
+  flat: true
+- topology: nvlink
+  block:
+    block_sizes: [2, 4]
+    blocks:
+      - {block: b0, nodes: "n[0-1]"}
+      - {block: b1, nodes: "n[2-3]"}
+- topology: fabric
+  cluster_default: true
+  tree:
+    switches:
+      - {switch: top, children: "s[0-1]"}
+      - {switch: s0, nodes: "n[0,2,4]"}
+      - {switch: s1, nodes: "n[1,3]"}  # a rack
+"""
+
+
+def convert(text: str, *lines: str) -> Called:
+    """Call the command on a topology in YAML before the records of nodes and jobs."""
+    return call(main, "convert", "--from", "slurm", "-", stdin="\n".join((text, *lines)).encode())
+
+
+def converted(text: str, *lines: str) -> Any:
+    """Return the instance that the command makes of it."""
+    made = convert(text, *lines)
+    assert made.code == 0, made.err
+    return apportion.read(made.out.encode())
+
+
+def test_topologies_of_one_yaml_file_are_trees_over_the_same_nodes() -> None:
+    segments = job(1, NumNodes="4", ReqTRES="cpu=8,node=4", SegmentSize="2", Switches="1@0")
+    instance = converted(TWO_TOPOLOGIES, *(node(f"n{k}") for k in range(5)), segments)
+    assert instance.levels == ("switch1", "switch", "node") and instance.trees == (("blocks2", "block"),)
+    site = site_of(instance)
+    lies = {level: site.places[level] for level in ("switch", "block")}
+    at = {level: [lies[level][k] for k in site.place[level]] for level in lies}
+    assert dict(zip(site.nodes, at["switch"], strict=True)) == {
+        **dict.fromkeys(("n0", "n2", "n4"), "top/s0"),
+        **dict.fromkeys(("n1", "n3"), "top/s1"),
+    }
+    # a node that the blocks do not name is one of its own
+    assert dict(zip(site.nodes, at["block"], strict=True)) == {
+        **dict.fromkeys(("n0", "n1"), "b0..b1/b0"),
+        **dict.fromkeys(("n2", "n3"), "b0..b1/b1"),
+        "n4": "n4/n4",
+    }
+    pods = instance.jobs[0].options[0].pods[0]
+    assert pods.slices == {"block": 2} and pods.required == "switch"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- topology: a\n  tree: 3\n", "tree: must be a mapping"),
+        ("- topology: a\n  tree: {switches: {s: 1}}\n", "switches: must be a list"),
+        ("- topology: a\n  block: {blocks: [1]}\n", "must be a mapping"),
+        ("- topology: a\n  block: {blocks: [{block: b, nodes: [{}]}]}\n", "must be names such as"),
+        ("- topology: a\n  tree: {switches: [{switch: s, nodes: 'n[x]'}]}\n", "no list of nodes"),
+        ("- topology: a\n  tree: {switches: [\n", "is not YAML"),
+        ("switches: {s: {switches: [t]}}\n", "no switch is above nodes alone"),
+    ],
+)
+def test_a_topology_that_cannot_be_is_one_error(text: str, words: str) -> None:
+    made = convert(text, node("n0"))
+    assert made.code == 3 and words in made.err
+
+
+def test_models_of_topograph_are_switches_and_accelerator_domains(data: Path) -> None:
+    """Every node lies where the model says; sub-domains are a level where a model has them."""
+    cases = json.loads((data / "topology" / "topograph_models.json").read_text(encoding="utf-8"))["cases"]
+    for case in cases:
+        shared = ("domain", "sub-domain")
+        model = {
+            "switches": {
+                name: {"labels": one["labels"], "switches": one["children"]}
+                for name, one in case["switches"].items()
+            },
+            "blocks": [
+                {
+                    "switch": block["switch"],
+                    "nodes": block["nodes"],
+                    "annotations": {
+                        f"accelerator.topology.test/{level}": block[f"accelerator_{level.replace('-', '_')}"]
+                        for level in shared
+                        if block[f"accelerator_{level.replace('-', '_')}"] is not None
+                    },
+                }
+                for block in case["blocks"]
+            ],
+        }
+        nodes = [name for block in case["blocks"] for name in block["nodes"]]
+        instance = converted(json.dumps(model, indent=1), *map(node, nodes))
+        site = site_of(instance)
+        assert len(site.nodes) == case["node_count"]
+        for block in case["blocks"]:
+            for name in block["nodes"]:
+                at = site.number[name]
+                ends = {
+                    level: site.places[level][site.place[level][at]].rpartition("/")[2]
+                    for level in site.levels
+                }
+                assert ends["switch"] == block["switch"] and ends["domain"] == block["accelerator_domain"]
+                assert ends.get("sub-domain") == block["accelerator_sub_domain"]
 
 
 def test_nodes_without_a_topology_have_no_level_above_them() -> None:

@@ -114,8 +114,11 @@ def _dump(source: str, raw: bytes) -> Dump[Any]:
     """Return what a cluster's objects are read as; no reader but theirs is imported."""
     if source == "slurm":
         from apportion.instances.readers.slurm import read_slurm
+        from apportion.instances.readers.slurm_topology import split_topology
+        from apportion.io.yaml_text import tree_of
 
-        return read_slurm(raw)
+        topology, records = split_topology(raw)
+        return read_slurm(records, topology=tree_of(topology) if topology else None)
     from apportion.instances.readers.kueue import read_dump
 
     return read_dump(raw)
