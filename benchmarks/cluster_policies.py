@@ -14,10 +14,10 @@ from paper_repro.icefrog.freezing import freezing_of
 
 from apportion.cli.running import in_one_line
 from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.policies.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from apportion.formulations.of_options import OptionMenus
+from apportion.formulations.multiple_choice import OptionMenus
 from apportion.formulations.protocol import Plan
 from apportion.instances.fields import remade
 from apportion.instances.placement import PlacementInstance

@@ -187,7 +187,7 @@ class ProblemType:
         ``exact_objective(instance, plan) -> Fraction`` for a feasible plan.
     exact_bound
         ``exact_bound(instance, multipliers) -> Fraction | None``, valid by weak duality; that of its options
-        where they add up (`apportion.instances.price_bound`) by default.
+        where they add up (`apportion.instances.columns`) by default.
     in_id_order
         Returns the same instance with jobs and options sorted by id, the same object where they are.
     measure

@@ -57,7 +57,7 @@ def _with_tenants(kind: ProblemType) -> ProblemType:
         by_options = options is not None and options.sums(instance) and not options.relaxes
         if kind.exact_bound is not options_bound and not (by_options and is_tenanted(instance)):
             return kind.exact_bound(instance, multipliers)
-        from apportion.instances.price_bound import price_bound
+        from apportion.instances.columns import price_bound
 
         return price_bound(kind, instance, multipliers)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
 from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
-from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.policies.names import cluster_policy
 from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.progress import Progress

@@ -11,9 +11,8 @@ import pytest
 import apportion
 from apportion.cluster.estimation.layer_throughput import ring_term
 from apportion.cluster.estimation.model_similarity import believed_times
-from apportion.cluster.policies.names import policy
+from apportion.cluster.policies.names import cluster_policy, policy
 from apportion.cluster.policies.rounds.gavel import Gavel
-from apportion.cluster.policies.rounds.names import cluster_policy
 from apportion.cluster.simulation.generated import generated_jobs
 from apportion.core.errors import ApportionError, did_you_mean
 from apportion.draw import check_name

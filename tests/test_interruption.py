@@ -164,13 +164,13 @@ def test_an_interrupted_solve_keeps_the_incumbent_it_has_shown(root: Path) -> No
 
 
 SHOWING = """
-from apportion.cli import progress
-class Shown(progress.Progress):
+from apportion.cli import running
+class Shown(running.Progress):
     callback = property(lambda self: self.tell)
     def tell(self, incumbent):
         sys.stderr.write(f"objective {incumbent.objective}\\\\n")
         sys.stderr.flush()
-progress.Progress = Shown
+running.Progress = Shown
 main(arguments)
 """.replace("\\\\n", "\\n")
 
@@ -278,4 +278,4 @@ def test_every_solve_in_a_loop_is_asked_whether_it_was_interrupted(root: Path) -
                 if ast.unparse(call.func) in ("solve", "engine.solve", "exact.solve", "highs.solve"):
                     missing.append(f"{file.relative_to(root)}:{call.lineno}")
     # `_solve` of the batch, whose answer is yielded first
-    assert [place.partition(":")[0] for place in missing] == ["src/apportion/scale/batch.py"]
+    assert [place.partition(":")[0] for place in missing] == ["src/apportion/scale/executors.py"]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 import apportion
 from apportion.cluster.policies import GapFillingView, check_plan
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, check_cluster_plan
-from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import homogeneous
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from apportion.cluster.simulation.rounds.workload_files import DurationLog, FixedDurations, durations_known

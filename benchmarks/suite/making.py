@@ -306,8 +306,8 @@ def _gangs(seed: int, jobs: int) -> Any:
 
 def _tenants(seed: int, jobs: int, tenants: int, gpus: int) -> Any:
     """Make a round of a cluster of three GPU types whose shares are made equal over a tree of tenants."""
+    from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
     from apportion.instances.tenants import Fairness
-    from apportion.instances.tenants.generator import generate_tenants
 
     return generate_tenants(seed, jobs, tenants, gpus, Fairness())
 
@@ -321,7 +321,7 @@ def _file(data: Path, path: str, format: str, index: int = 0, sense: str | None 
 
 def _gavel_table(data: Path, path: str, jobs: int, seed: int) -> Any:
     """Draw single-GPU jobs of 10^1.5 to 10^4 minutes from a throughput table, one GPU of a type for 32."""
-    from apportion.instances.readers.gavel import throughputs
+    from apportion.instances.readers.machines import throughputs
     from apportion.models.assignment import Assignment
 
     table = throughputs((data / path).read_bytes())

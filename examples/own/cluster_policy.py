@@ -34,9 +34,9 @@ def least_attained_service(view: ClusterView, patience_gpu_s: float = 3600.0) ->
 
 def main() -> None:
     """Compare three policies on a drawn log of 300 jobs whose durations are heavy-tailed."""
-    from apportion.cluster.policies.rounds.queue_order import fifo, srtf
+    from apportion.cluster.policies.rounds.baselines import fifo, srtf
     from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-    from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+    from apportion.cluster.simulation.rounds.job_states import SimulatedJobs
     from apportion.cluster.simulation.rounds.scenario import homogeneous
     from apportion.cluster.simulation.rounds.simulator import run_cluster
     from apportion.cluster.simulation.rounds.workload_files import (

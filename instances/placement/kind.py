@@ -184,9 +184,9 @@ def _columns(
 
 def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) -> Fraction | None:
     """Return the bound of prices of the rows of any formulation: by shape, by bundle, or by pod."""
+    from apportion.instances.columns import price_bound
     from apportion.instances.placement.bundles import BY_BUNDLE, is_huge, weights_in
     from apportion.instances.placement.program import MOST_CELLS
-    from apportion.instances.price_bound import price_bound
 
     stated: list[dict[str, Any]] = [] if is_huge(instance) else [{}, {"most_shapes": 0}]
     if BY_BUNDLE in multipliers or not stated:

@@ -62,13 +62,13 @@ FORMATS: Mapping[str, Reader] = MappingProxyType(
             Reader(
                 "orlib-mknap",
                 "OR-Library multidimensional knapsack: K, then n m best, profits, weights, capacities",
-                "apportion.instances.readers.orlib_mknap:read",
+                "apportion.instances.readers.knapsacks:read_mknap",
                 (r"mknap.*",),
             ),
             Reader(
                 "mmkp",
                 "multiple-choice multidimensional knapsack, with item counts per class or in Khan's layout",
-                "apportion.instances.readers.mmkp:read",
+                "apportion.instances.readers.knapsacks:read_mmkp",
                 (r"mmkp.*", r"I\d\d(\.txt)?", r"INST\d\d(\.txt)?"),
             ),
             Reader(
@@ -92,7 +92,7 @@ FORMATS: Mapping[str, Reader] = MappingProxyType(
             Reader(
                 "gavel",
                 "Gavel's throughput table (JSON): an hour of work of every job type, divisible",
-                "apportion.instances.readers.gavel:read",
+                "apportion.instances.readers.machines:read_gavel",
                 (r".*throughputs.*\.gavel",),
             ),
             Reader(

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from apportion.cli.running import in_one_line
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.policies.names import CLUSTER_POLICIES
 from paper_repro.costate.bounds import Bounds, way_gone
 from paper_repro.costate.decisions import decision_rows
 from paper_repro.costate.gaps import gap_rows

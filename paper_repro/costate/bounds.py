@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from apportion.cluster.simulation.rounds.completion_bound import completion_bound
-from apportion.cluster.simulation.rounds.conditions import RoundRules
+from apportion.cluster.simulation.rounds.job_states import RoundRules
 from paper_repro.icefrog.cases import WORKLOADS, Case, prepared
 from paper_repro.icefrog.store import Runs
 from paper_repro.intervals import Mean

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from apportion.cluster.policies.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.remaining_work import knowing
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, parse_nodes, read_workload
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.icefrog.cases import Case, prepared

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from apportion.cluster.policies.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.simulation.rounds.accounts import ClusterSummary, summarise_cluster
 from apportion.cluster.simulation.rounds.completion_bound import completion_bound
-from apportion.cluster.simulation.rounds.conditions import RoundRules
+from apportion.cluster.simulation.rounds.job_states import RoundRules
 from paper_repro.costate.bounds import way_gone
 from paper_repro.intervals import Mean
 from paper_repro.joint.ablation import ablation_run, ablation_scenario, restarts_s

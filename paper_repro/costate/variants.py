@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from apportion.cluster.policies.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.belief import with_work
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.cluster.policies.rounds.costate import Costate
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.simulation.rounds.accounts import FairnessAccount, summarise_fairness
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.costate.bounds import Bounds, way_gone
 from paper_repro.icefrog.cases import WORKLOADS, Case, prepared

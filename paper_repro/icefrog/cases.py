@@ -16,15 +16,14 @@ import numpy as np
 from apportion.cluster.estimation.training import HOMOGENEOUS, Application, read_applications
 from apportion.cluster.estimation.training.application import GoodputTable
 from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
+from apportion.cluster.policies.names import cluster_policy
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog
-from apportion.cluster.policies.rounds.learning_icefrog import LearningIceFrog
-from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog, LearningIceFrog
 from apportion.cluster.policies.rounds.pollux import Pollux
 from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.policies.rounds.sia import Sia, Titan
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from apportion.core.errors import InvalidOption

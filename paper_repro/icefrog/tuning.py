@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.cli.running import in_one_line
-from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.policies.names import cluster_policy
 from paper_repro.icefrog.cases import WORKLOADS, Case
 from paper_repro.icefrog.experiments import BASELINES
 from paper_repro.icefrog.store import Runs

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from apportion.cli.running import in_one_line
-from apportion.cluster.policies.rounds.names import BELIEFS
+from apportion.cluster.policies.names import BELIEFS
 from paper_repro.joint.ablation import ABLATION, FULL
 from paper_repro.joint.drawing import dots
 from paper_repro.joint.matching import MATCHING, matching_tasks

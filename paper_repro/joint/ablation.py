@@ -20,7 +20,7 @@ from apportion.cluster.policies.rounds.joint import Joint, as_requested
 from apportion.cluster.policies.rounds.learned_speeds import TypeAgnostic
 from apportion.cluster.simulation.generated import generated_trace
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, parse_nodes, read_workload
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from paper_repro.icefrog.freezing import freezing_of

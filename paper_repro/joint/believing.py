@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from apportion.cluster.policies.names import BELIEFS, believing
 from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
 from apportion.cluster.policies.rounds.joint import Joint
 from apportion.cluster.policies.rounds.learned_speeds import similar_speeds
-from apportion.cluster.policies.rounds.names import BELIEFS, believing
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from paper_repro.joint.ablation import POOL, ablation_run, known_profiles
 from paper_repro.joint.policies.lifetime_discount import LifetimeDiscount

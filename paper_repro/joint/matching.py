@@ -13,7 +13,7 @@ from apportion.cluster.policies.rounds.gavel import Gavel
 from apportion.cluster.policies.rounds.learned_speeds import ObservedSpeeds
 from apportion.cluster.policies.rounds.matching import Matching, longest_first
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.policies.in_turn import in_turn

@@ -19,8 +19,7 @@ from apportion.cluster.policies.rounds.gavel import Gavel
 from apportion.cluster.policies.rounds.matching import Matching, longest_first
 from apportion.cluster.policies.rounds.packing import Packing, PairSpeeds
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
-from apportion.cluster.simulation.rounds.job_states import SharedGpus
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SharedGpus, SimulatedJobs
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.joint.drawn_jobs import drawn, machines, predicted
 from paper_repro.joint.matching import LONGEST_GAP, RESTART_S, ROUND_S

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from apportion.cluster.policies.names import believing
 from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
-from apportion.cluster.policies.rounds.names import believing
 from apportion.cluster.policies.rounds.sia import Sia
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from paper_repro.joint.ablation import ablation_run

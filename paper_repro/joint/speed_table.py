@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.belief import SpeedBelief
-from apportion.cluster.simulation.rounds.conditions import Beliefs
-from apportion.cluster.simulation.rounds.job_states import JobStates
+from apportion.cluster.simulation.rounds.job_states import Beliefs, JobStates
 from apportion.core.errors import InvalidInstance, Problem
 
 __all__ = ["SpeedTable"]

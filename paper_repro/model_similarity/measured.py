@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cluster.estimation.similarity import ModelSignature, family_of
-from apportion.instances.readers.gavel import throughputs
+from apportion.instances.readers.machines import throughputs
 
 __all__ = [
     "Measured",

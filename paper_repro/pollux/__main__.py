@@ -17,10 +17,10 @@ from typing import Any
 
 from apportion.cli.running import in_one_line
 from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
-from apportion.cluster.policies.rounds.names import REMAINING, cluster_policy
+from apportion.cluster.policies.names import REMAINING, cluster_policy
 from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from paper_repro.intervals import Mean

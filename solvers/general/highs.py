@@ -1,9 +1,16 @@
-"""HiGHS as a backend of its own: the caller's limits, start and callbacks around one call of the engine."""
+"""HiGHS: the backend with the caller's limits, start and callbacks, and a programme that grows.
+
+The programme of `GrowingProgramme` has its columns in portions; the simplex goes on from where it stood:
+
+    maximise  cost . x    subject to  row_lower <= A x <= row_upper,  0 <= x <= 1
+
+What it says is an answer to be judged, as that of `apportion.solvers.general.highs_call.call`.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +18,27 @@ from numpy.typing import NDArray
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome
 from apportion.models.linear import LinearModel
-from apportion.solvers.general.highs_call import Listen, call, preload
+from apportion.solvers.general.guard import native_output_to_stderr
+from apportion.solvers.general.highs_call import (
+    Listen,
+    call,
+    is_optimal,
+    is_well,
+    opened,
+    preload,
+    set_option,
+)
 from apportion.solvers.general.linear_call import LinearCall
 from apportion.solvers.general.points import Observe, Observer, answered_at_sight
+from apportion.solvers.general.scaling import power_of_two_scale
 
-__all__ = ["preload", "refuses", "solve"]
+__all__ = [
+    "GrowingProgramme",
+    "Relaxed",
+    "preload",
+    "refuses",
+    "solve",
+]
 
 
 def refuses(model: LinearModel) -> str | None:
@@ -79,3 +102,96 @@ def _listener(model: LinearModel, observer: Observer) -> Listen:
         return observer.raised is not None
 
     return listen
+
+
+_PRIMAL = 4
+"""HiGHS's number of the primal simplex: columns that come later leave the point feasible, not the prices."""
+
+
+class Relaxed(NamedTuple):
+    """An optimum that HiGHS claims.
+
+    Attributes
+    ----------
+    objective
+        Its value.
+    point
+        float64 [columns], in the order in which they were added.
+    duals
+        float64 [rows].
+    """
+
+    objective: float
+    point: NDArray[np.float64]
+    duals: NDArray[np.float64]
+
+
+class GrowingProgramme:
+    """A programme that has its rows, and as yet no columns.
+
+    Parameters
+    ----------
+    row_lower, row_upper
+        float64 [rows].
+    costs
+        Every cost that may come, to scale them alike.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the installed highspy must not be used.
+    """
+
+    def __init__(
+        self, row_lower: NDArray[np.float64], row_upper: NDArray[np.float64], costs: NDArray[np.float64]
+    ) -> None:
+        # HiGHS minimises: what is worth much costs little
+        self._scale = -power_of_two_scale(costs, stepped=False)
+        self._rows, self._columns = row_lower.size, 0
+        none, nothing = np.zeros(0, dtype=np.int32), np.zeros(0)
+        self._highs = opened()
+        with native_output_to_stderr():
+            for name, value in {"presolve": "off", "threads": 1}.items():
+                set_option(self._highs, name, value)
+            starts = np.zeros(self._rows, dtype=np.int32)
+            self._well = is_well(
+                self._highs.addRows(self._rows, row_lower, row_upper, 0, starts, none, nothing)
+            )
+
+    def add(
+        self,
+        cost: NDArray[np.float64],
+        indptr: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        data: NDArray[np.float64],
+    ) -> None:
+        """Add columns: column ``c`` owns the entries ``indptr[c]:indptr[c + 1]``."""
+        num = cost.size
+        arrays = indptr[:-1].astype(np.int32), rows.astype(np.int32), data.astype(np.float64)
+        with native_output_to_stderr():
+            status = self._highs.addCols(
+                num, cost * self._scale, np.zeros(num), np.ones(num), data.size, *arrays
+            )
+        self._well = self._well and is_well(status)
+        self._columns += num
+
+    def solved(self, seconds: float | None) -> Relaxed | None:
+        """Return the optimum over the columns so far; ``None`` where HiGHS does not find it in time."""
+        if not self._well:
+            return None
+        highs = self._highs
+        with native_output_to_stderr():
+            if seconds is not None:  # its clock goes on from run to run
+                set_option(highs, "time_limit", highs.getRunTime() + max(0.0, seconds))
+            status = highs.run()
+            set_option(highs, "simplex_strategy", _PRIMAL)
+        if not (is_well(status) and is_optimal(highs)):
+            return None
+        solution = highs.getSolution()
+        point, duals = np.array(solution.col_value), np.array(solution.row_dual)
+        if point.shape != (self._columns,) or duals.shape != (self._rows,):
+            return None
+        if not (np.isfinite(point).all() and np.isfinite(duals).all()):
+            return None
+        value = float(highs.getInfo().objective_function_value)
+        return Relaxed(value / self._scale, point, duals / self._scale)

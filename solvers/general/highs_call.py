@@ -1,6 +1,6 @@
 """The door to HiGHS: open, configure, scale, hand over, run, and take what it says.
 
-`apportion.solvers.general.highs_columns` comes by it for programmes that grow, and what it says is read and
+`apportion.solvers.general.highs` comes by it for programmes that grow, and what it says is read and
 judged in `apportion.solvers.general.highs_call`.
 
 Every return code is looked at, every status listed. HiGHS's tolerances are absolute and its ``infeasible`` is

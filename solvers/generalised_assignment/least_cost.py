@@ -17,8 +17,15 @@ from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import machine_bound, pooled
 from apportion.models.lowering import LoweredAssignment, lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall, no_placement, small
-from apportion.solvers.assignment.mip import Relaxation, Unsolved, branch_and_bound, relax, trusted
-from apportion.solvers.assignment.repair import relieve, repaired
+from apportion.solvers.assignment.mip import (
+    Relaxation,
+    Unsolved,
+    branch_and_bound,
+    relax,
+    relieve,
+    repaired,
+    trusted,
+)
 from apportion.solvers.general.guard import check_engines
 from apportion.solvers.generalised_assignment.by_tree import Search, TreeSearch, fits
 

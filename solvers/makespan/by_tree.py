@@ -24,8 +24,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import pooled
 from apportion.models.lowering import LoweredAssignment, lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall
-from apportion.solvers.assignment.mip import Relaxation, Unsolved, relax
-from apportion.solvers.assignment.repair import relieve
+from apportion.solvers.assignment.mip import Relaxation, Unsolved, relax, relieve
 from apportion.solvers.clock import Clock
 from apportion.solvers.search.assignment_tree import (
     LARGEST_SUM,

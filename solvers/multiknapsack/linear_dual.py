@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 from apportion.core.errors import BackendUnavailable
 from apportion.core.outcome import Termination
 from apportion.models.linear import Block, LinearModel
+from apportion.solvers.general.highs import GrowingProgramme
 from apportion.solvers.general.highs_call import call
-from apportion.solvers.general.highs_columns import GrowingProgramme
 from apportion.solvers.multiknapsack.option_table import OptionTable, among_least, bound_at
 
 __all__ = ["ResidualCore", "beside_divided", "narrowed", "relaxed", "residual_core", "sifted", "written"]

@@ -17,9 +17,8 @@ from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.dual import Dual, solve_large
 from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
-from apportion.solvers.multiknapsack.implied_rows import filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
-from apportion.solvers.multiknapsack.proven_bound import ProvenBound
+from apportion.solvers.multiknapsack.proven_bound import ProvenBound, filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.proving import Proving, provable
 from apportion.solvers.multiknapsack.repair import near_choices
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from apportion.models.pods import PodMenus, PodPacking, beside_others
 from apportion.solvers.general.guard import usable
-from apportion.solvers.general.highs_columns import GrowingProgramme
+from apportion.solvers.general.highs import GrowingProgramme
 from apportion.solvers.packing.staying import most_staying
 
 __all__ = ["Keeps", "Relaxation", "relaxed", "rounded"]

@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from apportion.models import MultipleChoiceKnapsack as MultipleChoiceKnapsack
     from apportion.models.assignment import Assignment as Assignment
     from apportion.proofs.verifying import verify as verify
-    from apportion.scale.batch import solve_many as solve_many
+    from apportion.scale.executors import solve_many as solve_many
     from apportion.service.session import Session as Session
     from apportion.solving.api import check as check
     from apportion.solving.api import solve as solve
@@ -181,7 +181,7 @@ _HOME = {
     "read": "apportion.io.read",
     "solve": "apportion.solving.api",
     "solve_in_order": "apportion.solving.goals",
-    "solve_many": "apportion.scale.batch",
+    "solve_many": "apportion.scale.executors",
     "verify": "apportion.proofs.verifying",
     "what_if": "apportion.explanation.what_if",
 }

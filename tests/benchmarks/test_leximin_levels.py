@@ -11,8 +11,8 @@ from benchmarks.peers.task import Limits
 
 import apportion
 from apportion.formulations.tenants import TenantedMenus
+from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
 from apportion.instances.tenants import Fairness
-from apportion.instances.tenants.generator import generate_tenants
 from apportion.solving.pipeline import menus_of_tenants
 
 Levels = dict[str, Fraction]

@@ -8,9 +8,8 @@ from benchmarks.peers.leximin_milps import solve
 from benchmarks.peers.task import CannotTake, Limits, Task
 
 import apportion
-from apportion.instances.multiple_choice_knapsack.generator import generate, to_instance
+from apportion.instances.multiple_choice_knapsack.generator import generate, generate_tenants, to_instance
 from apportion.instances.tenants import Fairness
-from apportion.instances.tenants.generator import generate_tenants
 
 
 @pytest.mark.one_in(2)

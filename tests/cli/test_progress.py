@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import rich.progress  # noqa: F401  a busy machine takes longer to import it than these calls last
 
-from apportion.cli import progress
+from apportion.cli import running
 from apportion.cli.commands import COMMANDS
 from apportion.cli.history import SUBCOMMANDS
 from apportion.cli.main import main
@@ -45,7 +45,7 @@ def test_a_long_call_shows_a_clock_on_a_terminal_and_nothing_elsewhere(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """`simulate`, `explain` and `what-if` were silent for twenty seconds."""
-    monkeypatch.setattr(progress, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(running, "_PATIENCE_S", 0.0)
     words, text = LONG[name]
     arguments = [name, *(word.format(root=root) for word in words)]
     shown = call(main, *arguments, terminal=True)
@@ -92,7 +92,7 @@ def test_whatever_may_take_a_second_shows_a_clock(
             time.sleep(0.01)
         return whole(*given)
 
-    monkeypatch.setattr(progress, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(running, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(stored, "verify", late)
     shown = call(main, "check", instance, answer, terminal=True)
     assert shown.code == 0 and "0:00:0" in shown.err

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from apportion.cli import running
 from apportion.cli.solve_instance import main
 from apportion.core.errors import BackendUnavailable
 from apportion.core.outcome import Outcome, Termination
@@ -333,12 +334,11 @@ def test_version_and_help(root: Path) -> None:
 
 
 def test_progress_is_shown_on_a_terminal_only(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apportion.cli import progress
     from apportion.core.options import Incumbent
 
-    monkeypatch.setattr(progress, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(running, "_PATIENCE_S", 0.0)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert progress.Progress(True).callback is None  # standard error is no terminal here
+    assert running.Progress(True).callback is None  # standard error is no terminal here
     importlib.import_module("rich.progress")  # it may take longer than the call
 
     def solve(*_: Any, **options: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.policies.names import CLUSTER_POLICIES
 from tests.policies.tenancy.kueue_cases import fairness_cases
 
 FILES = {

@@ -11,7 +11,7 @@ import pytest
 
 import apportion
 from apportion.explanation.resolver import Resolver
-from apportion.instances.tenants.generator import generate_tenants
+from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
 from apportion.instances.tenants.ledger import under_floors
 from apportion.instances.tenants.schema import Fairness
 from apportion.solving.pipeline import menus_of_tenants

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import apportion
-from apportion.cli.price_of_fairness import command
+from apportion.cli.explain import price_of_fairness as command
 from apportion.core.errors import InvalidInstance
 from apportion.explanation.fairness_price import price_of_fairness
 from tests.instances.tenants.small import drawn, instance_of, share_of

@@ -8,7 +8,7 @@ import pytest
 
 import apportion
 from apportion import MultipleChoiceKnapsackInstance, Solution
-from apportion.instances.tenants.generator import generate_tenants
+from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
 from apportion.io.stored import document, verify
 

@@ -12,7 +12,7 @@ from apportion.fairness.fair_solve import shared_out
 from apportion.fairness.prices import SharePrices
 from apportion.fairness.share_holders import ShareHolder
 from apportion.formulations.tenants import TenantedMenus
-from apportion.instances.tenants.generator import generate_tenants
+from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
 from apportion.solving import registry
 from apportion.solving.pipeline import compiled

@@ -12,7 +12,7 @@ import apportion
 from apportion.core.outcome import Termination
 from apportion.fairness.fair_solve import Tie, fair_bound, shared_out
 from apportion.formulations.tenants import TenantedMenus
-from apportion.instances.tenants.generator import generate_tenants
+from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
 from apportion.io.stored import document, verify
 from apportion.solving.pipeline import menus_of_tenants

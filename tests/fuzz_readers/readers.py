@@ -120,7 +120,7 @@ def _kueue(raw: bytes) -> Any:
 def _slurm(raw: bytes) -> Any:
     from apportion.instances.readers.slurm import read_slurm
     from apportion.instances.readers.slurm_topology import split_topology
-    from apportion.io.yaml_text import tree_of
+    from apportion.io.text import tree_of
 
     topology, records = split_topology(raw)
     return read_slurm(records, topology=tree_of(topology) if topology else None)
@@ -209,7 +209,7 @@ def _small() -> tuple[Any, dict[str, Any]]:
 def _stored(raw: bytes) -> Any:
     """Verify a stored solution; only the true one may verify."""
     from apportion.io import stored
-    from apportion.io.json_text import parse
+    from apportion.io.text import parse
 
     tree, problems = parse(raw)
     if problems:

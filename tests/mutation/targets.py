@@ -64,8 +64,7 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "apportion.instances.placement.bundles": _BUNDLES,
         "apportion.instances.placement.check": ("tests/placement/test_meaning.py",),
         "apportion.instances.placement.placed": ("tests/placement/test_meaning.py",),
-        "apportion.instances.columns": ("tests/instances/test_columns.py",),
-        "apportion.instances.price_bound": (
+        "apportion.instances.columns": (
             "tests/instances/test_meanings.py",
             "tests/instances/test_columns.py",
         ),

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from apportion.cluster.estimation.similarity import ModelSignature
-from apportion.cluster.estimation.training.bootstrapped_times import BootstrappedTimes
-from apportion.cluster.estimation.training.step_times import StepTimes
+from apportion.cluster.estimation.training.step_times import BootstrappedTimes, StepTimes
+from apportion.cluster.policies.names import believing
 from apportion.cluster.policies.rounds.belief import JobBelief, profiled
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView, Nodes
 from apportion.cluster.policies.rounds.learned_speeds import similar_speeds
 from apportion.cluster.policies.rounds.matching import Matching
-from apportion.cluster.policies.rounds.names import believing
 from apportion.cluster.policies.rounds.sia import restart_factor
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import parse_nodes
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from apportion.core.errors import InvalidInstance, InvalidOption

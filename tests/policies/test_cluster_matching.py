@@ -41,7 +41,7 @@ from apportion.cluster.policies.rounds.matching import (
 from apportion.cluster.policies.rounds.packing import Packing, PairSpeeds
 from apportion.cluster.policies.rounds.sia import Sia
 from apportion.cluster.simulation.generated import generated_trace
-from apportion.cluster.simulation.rounds.conditions import Observe, RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import Observe, RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from tests.budgets import examples

@@ -20,7 +20,7 @@ from apportion.cluster.policies.rounds.pollux import Pollux, fair_rates
 from apportion.cluster.policies.rounds.shares_problem import SharesProblem
 from apportion.cluster.policies.rounds.shares_programme import programme
 from apportion.cluster.policies.rounds.sia import Titan
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import homogeneous, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 from tests.budgets import examples

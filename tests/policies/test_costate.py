@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from apportion.cluster.policies.rounds.baselines import afs
 from apportion.cluster.policies.rounds.belief import profiled, remaining_draws, with_work
-from apportion.cluster.policies.rounds.claims import Claims
-from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
+from apportion.cluster.policies.rounds.cluster_view import Claims, ClusterPlan, ClusterPolicy, ClusterView
 from apportion.cluster.policies.rounds.costate import Costate, Weighed, why
-from apportion.cluster.policies.rounds.marginal_gain import afs
 from apportion.cluster.policies.rounds.remaining_work import EstimatedWork, knowing
 from apportion.cluster.simulation.rounds.accounts import FairnessAccount, summarise_fairness
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, TrainingJob, homogeneous, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.core.errors import InvalidOption

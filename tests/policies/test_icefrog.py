@@ -14,18 +14,17 @@ from paper_repro.icefrog.frozen_after import FrozenAfter
 
 import apportion
 from apportion.cluster.estimation.training import Application
-from apportion.cluster.estimation.training.bootstrapped_times import ThetaEstimate
 from apportion.cluster.estimation.training.freezing_profile import LEVELS, FreezingProfile
+from apportion.cluster.estimation.training.step_times import ThetaEstimate
+from apportion.cluster.policies.rounds.baselines import Tiresias
 from apportion.cluster.policies.rounds.belief import BelievedFreezing, JobBelief, profiled
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
 from apportion.cluster.policies.rounds.configurations import configurations
 from apportion.cluster.policies.rounds.costate import Costate
-from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog
-from apportion.cluster.policies.rounds.learning_icefrog import LearningIceFrog
-from apportion.cluster.policies.rounds.queue_order import Tiresias
+from apportion.cluster.policies.rounds.icefrog import DepthGates, IceFrog, LearningIceFrog
 from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.policies.rounds.sia import Sia
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.instances import FreezingConfiguration, FreezingInstance, FreezingJob, FreezingRow

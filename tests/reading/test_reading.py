@@ -17,7 +17,7 @@ from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.core.files import write_whole
 from apportion.instances import KINDS
 from apportion.instances.gap_filling.generator import generate
-from apportion.io import json_text
+from apportion.io import text as io_text
 from apportion.io.read import problems_of, read
 from tests.strategies import gap_filling_instances, knapsack_instances
 
@@ -160,9 +160,9 @@ def test_repeated_keys_are_refused_even_when_the_file_is_valid_otherwise() -> No
 
 @pytest.mark.parametrize("extra", ["", ', "name": "x: y", "name": "{::}"', ', "name": "\\"", "name": ""'])
 def test_large_files_are_searched_for_repeated_keys_too(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_text, "_SMALL", 10)
+    monkeypatch.setattr(io_text, "_SMALL", 10)
     raw = (json.dumps({**MENU, "capacities": {"gpu": 8, "a:b": 1, "::": 2}})[:-1] + extra + "}").encode()
-    assert json_text.has_repeated_keys(raw) is bool(extra)
+    assert io_text.has_repeated_keys(raw) is bool(extra)
     if extra:
         assert problems(raw) == ["$.name: this key stands more than once in its object"]
     else:
@@ -182,9 +182,9 @@ def test_large_files_are_searched_for_repeated_keys_too(extra: str, monkeypatch:
 def test_the_two_searches_for_repeated_keys_agree(tree: Any, twice: bool) -> None:
     text = json.dumps({"k": tree, "other": 1})
     raw = (text.replace('"other": 1', '"k": 1') if twice else text).encode()
-    assert json_text.has_repeated_keys(raw) is twice
+    assert io_text.has_repeated_keys(raw) is twice
     if b"\\" not in raw:
-        again = json_text._keys(raw) != json_text._keys(msgspec.json.encode(msgspec.json.decode(raw)))
+        again = io_text._keys(raw) != io_text._keys(msgspec.json.encode(msgspec.json.decode(raw)))
         assert again is twice
 
 

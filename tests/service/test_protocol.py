@@ -28,7 +28,7 @@ from apportion.service.pool import Pool
 from apportion.service.record import History, Record, RecordFull
 from apportion.service.record.entries import RecordInUse
 from apportion.service.record.replaying import check_record as check
-from apportion.service.record_writer import RecordWriter
+from apportion.service.record.writing import RecordWriter
 from apportion.service.sessions import RequestDeduplicator, SessionManager
 from apportion.service.tasks import Answer, Compare, Decide, Decided, Said, Stale, Task
 from tests.patience import patience

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apportion.cluster.policies.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, InvalidClusterPlan, Nodes
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.placing import run_lengths
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import Observe, RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import Observe, RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, Stalled, run_cluster
 from apportion.core.errors import InvalidInstance, InvalidOption

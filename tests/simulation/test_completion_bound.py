@@ -8,8 +8,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
+from apportion.cluster.policies.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
 from apportion.cluster.policies.rounds.placing import run_lengths
 from apportion.cluster.simulation.rounds.completion_bound import (
     bound_at,
@@ -17,7 +17,7 @@ from apportion.cluster.simulation.rounds.completion_bound import (
     greatest_rates,
     prices_of,
 )
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.core.errors import InvalidInstance, InvalidOption

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from apportion.cli.main import command
-from apportion.cluster.policies.rounds.claims import Claims
-from apportion.cluster.policies.rounds.names import CLUSTER_POLICIES
+from apportion.cluster.policies.names import CLUSTER_POLICIES
+from apportion.cluster.policies.rounds.cluster_view import Claims
 from apportion.cluster.simulation.rounds.accounts import FairnessAccount, TenantCourse, summarise_fairness
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import homogeneous
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.cluster.simulation.rounds.workload_files import (

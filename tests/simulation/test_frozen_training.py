@@ -17,7 +17,7 @@ from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterP
 from apportion.cluster.policies.rounds.icefrog import IceFrog
 from apportion.cluster.policies.rounds.sia import Sia
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import Observe, RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import Observe, RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from tests.budgets import examples

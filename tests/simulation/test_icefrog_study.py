@@ -27,7 +27,7 @@ from paper_repro.icefrog.tuning import tuned
 from paper_repro.intervals import Mean
 from paper_repro.tables import markdown
 
-from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.policies.names import cluster_policy
 
 
 def result(average_s: float) -> Result:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from apportion.cluster.estimation.training import HOMOGENEOUS, read_applications
-from apportion.cluster.policies.rounds.names import cluster_policy
+from apportion.cluster.policies.names import cluster_policy
 from apportion.cluster.simulation.rounds.accounts import ClusterSummary, summarise_cluster
-from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, homogeneous, read_workload
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 

@@ -14,7 +14,7 @@ import pytest
 from paper_repro.joint.speed_table import SpeedTable
 
 from apportion.cluster.policies.rounds.matching import Matching, longest_first
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import parse_nodes
 from apportion.cluster.simulation.rounds.simulator import run_cluster
 

@@ -15,8 +15,7 @@ from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterV
 from apportion.cluster.policies.rounds.matching import Matching
 from apportion.cluster.policies.rounds.packing import Packing, PairSpeeds
 from apportion.cluster.simulation.generated import generated_trace
-from apportion.cluster.simulation.rounds.conditions import RoundRules, SimulatedJobs
-from apportion.cluster.simulation.rounds.job_states import SharedGpus
+from apportion.cluster.simulation.rounds.job_states import RoundRules, SharedGpus, SimulatedJobs
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.core.errors import InvalidInstance, InvalidOption
 from tests.budgets import examples

@@ -69,7 +69,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Decide",
             "Say what fair shares cost, from none of them kept to all.",
             ("price-of-fairness round.json", "price-of-fairness round.json --points 21 --plot price.svg"),
-            "price_of_fairness",
+            "explain:price_of_fairness",
             doing="reading",
         ),
         "init": Listed(
@@ -106,12 +106,14 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
             "Look into",
             "Write the model for other solvers, or a plan for Kueue.",
             ("export round.json --to lp", "export round.json --to mps -o round.mps"),
+            "init:export",
             doing="compiling",
         ),
         "backends": Listed(
             "Look into",
             "List the solvers and whether they are installed.",
             ("backends", "backends --json"),
+            "doctor:backends_command",
             doing="looking for solvers",
         ),
         "serve": Listed(
@@ -156,6 +158,7 @@ COMMANDS: Mapping[str, Listed] = MappingProxyType(
                 "snapshot --trace idle.npz --jobs jobs.csv --at 72800 --trainers 10",
                 "snapshot --trace sacct.txt --machine-nodes 64 --jobs jobs.csv --at 3600 --trainers 10",
             ),
+            "replay:snapshot",
             doing="reading the trace",
         ),
         "fit": Listed(

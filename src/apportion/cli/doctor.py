@@ -1,7 +1,8 @@
-"""``apportion doctor``: what has to be mended before nodes can be harvested."""
+"""``apportion doctor`` and ``backends``: what to mend before nodes can be harvested; what is installed."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,10 @@ from apportion.cli.output import counted, say
 if TYPE_CHECKING:
     from apportion.live.node_check import Finding
 
-__all__ = ["command"]
+__all__ = [
+    "backends_command",
+    "command",
+]
 
 
 @click.command("doctor")
@@ -88,3 +92,25 @@ def _line(finding: Finding) -> str:
     place = f" on {finding.node}" if finding.node is not None else ""
     head = f"{finding.verdict.value:<8}{finding.check}{place}: {finding.message}"
     return f"{head}\n        {finding.advice}" if finding.advice else head
+
+
+@click.command("backends")
+@click.option("--json", "as_json", is_flag=True, help="One array of objects.")
+def backends_command(as_json: bool) -> None:
+    """List the backends: whether each is available, its packages and what it accepts."""
+    from apportion.solving.registry import backends, compiled_parts
+
+    rows = backends()
+    if as_json:
+        say(json.dumps(rows))
+        return
+    wide = max(len(row["name"]) for row in rows)
+    for row in rows:
+        packages = ", ".join(f"{name} {found or 'missing'}" for name, found in row["packages"].items())
+        state = "available  " if row["available"] else "unavailable"
+        why = "" if row["available"] else f" ({row['why']})"
+        accepts = f"accepts {row['accepts']:<8}"
+        say(f"{row['name']:<{wide}}  {state}  {accepts}  {packages}; {row['description']}{why}")
+        for defect in row["defects"]:
+            say(f"{'':<{wide}}  known defect: {defect}")
+    say(compiled_parts())

@@ -15,8 +15,7 @@ import click
 
 from apportion import __version__
 from apportion.cli.commands import COMMANDS, GROUPS, Listed
-from apportion.cli.progress import clocked
-from apportion.cli.running import run
+from apportion.cli.running import clocked, run
 from apportion.cli.settings import configured, loudness
 from apportion.cli.source import Guessing
 from apportion.core.errors import did_you_mean

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import emit, say
-from apportion.cluster.policies.rounds.names import BELIEFS, CLUSTER_POLICIES, REMAINING, NamedPolicy
+from apportion.cluster.policies.names import BELIEFS, CLUSTER_POLICIES, REMAINING, NamedPolicy
 from apportion.core.errors import InvalidOption, one_of
 
 if TYPE_CHECKING:
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
     from apportion.cluster.estimation.training.application import Application
     from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
-    from apportion.cluster.policies.rounds.claims import Claims
-    from apportion.cluster.policies.rounds.cluster_view import ClusterView, Nodes
+    from apportion.cluster.policies.rounds.cluster_view import Claims, ClusterView, Nodes
     from apportion.cluster.simulation.rounds.accounts import FairnessAccount
     from apportion.cluster.simulation.rounds.completion_bound import CompletionBound
-    from apportion.cluster.simulation.rounds.conditions import Beliefs, RoundRules
-    from apportion.cluster.simulation.rounds.job_states import GroundTruth
+    from apportion.cluster.simulation.rounds.job_states import Beliefs, GroundTruth, RoundRules
     from apportion.cluster.simulation.rounds.simulator import ClusterRun
     from apportion.draw.cluster_page import Simulated
 
@@ -218,7 +216,7 @@ class MeasuredInputs:
 
 
 def _rules(given: Mapping[str, Any], policy: NamedPolicy) -> RoundRules:
-    from apportion.cluster.simulation.rounds.conditions import RoundRules
+    from apportion.cluster.simulation.rounds.job_states import RoundRules
 
     return RoundRules(
         round_s=policy.round_s if given["round_s"] is None else given["round_s"],
@@ -539,15 +537,15 @@ def _simulated(
     given: dict[str, Any], inputs: DurationInputs | MeasuredInputs, policy: str
 ) -> tuple[Simulated, Mapping[str, int]]:
     """Run one policy; return what came of it, and its jobs by application that could not be frozen."""
-    from apportion.cli.progress import Progress
-    from apportion.cluster.policies.rounds.names import believing
+    from apportion.cli.running import Progress
+    from apportion.cluster.policies.names import believing
     from apportion.cluster.policies.rounds.remaining_work import knowing
     from apportion.cluster.simulation.rounds.accounts import (
         FairnessAccount,
         summarise_cluster,
         summarise_fairness,
     )
-    from apportion.cluster.simulation.rounds.conditions import SimulatedJobs
+    from apportion.cluster.simulation.rounds.job_states import SimulatedJobs
     from apportion.cluster.simulation.rounds.simulator import run_cluster
     from apportion.draw.cluster_page import Simulated
 

@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run ``solve-instance`` and leave the process with its exit code."""
     from apportion.cli.commands import COMMANDS
     from apportion.cli.main import prepared
-    from apportion.cli.progress import clocked
+    from apportion.cli.running import clocked
     from apportion.cli.settings import configured
 
     solve = prepared(clocked(command, "reading"), COMMANDS["solve"])
@@ -196,7 +196,7 @@ def _plan_of(path: str) -> Any:
 def _solve(
     instance: Any, as_json: bool, backend: str, formulation: str | None, earlier: Any, options: dict[str, Any]
 ) -> Solution:
-    from apportion.cli.progress import Progress
+    from apportion.cli.running import Progress
     from apportion.solving.api import solve
 
     with Progress(not as_json) as progress:

@@ -157,7 +157,7 @@ def text_of(path: str) -> str:
 def json_of(path: str, what: str) -> Any:
     """Return the JSON at a path, read as strictly as an instance; problems are prefixed with `what` it is."""
     from apportion.core.errors import InvalidInstance, Problem
-    from apportion.io.json_text import parse
+    from apportion.io.text import parse
 
     try:
         tree, problems = parse(bytes_of(path))

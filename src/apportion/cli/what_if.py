@@ -94,7 +94,7 @@ def command(
     Exit codes: 0 there is a plan after the change, 2 usage, 3 invalid instance or something named does not
     exist, 4 infeasible after the change, 5 no plan within the limit, 7 backend unavailable.
     """
-    from apportion.cli.progress import Progress
+    from apportion.cli.running import Progress
     from apportion.explanation import what_if
     from apportion.solving import registry
 
@@ -225,7 +225,7 @@ def _job(instance: Any, path: str) -> Any:
 
 def _by_deltas(instance: Any, deltas: Iterable[str], backend: str, time_limit: float) -> Any:
     from apportion.core.errors import InvalidInstance
-    from apportion.io.json_text import parse
+    from apportion.io.text import parse
     from apportion.service.session import what_if
 
     messages, problems = parse(f"[{','.join(deltas)}]".encode())

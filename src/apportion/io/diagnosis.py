@@ -18,8 +18,8 @@ import msgspec
 
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances.kinds import ProblemType, any_instance, kinds
-from apportion.io.json_text import REPEATED, parse
 from apportion.io.places import located
+from apportion.io.text import REPEATED, parse
 
 __all__ = ["as_number", "problems_of", "problems_of_part"]
 

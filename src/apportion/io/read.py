@@ -159,7 +159,7 @@ def _is_yaml(path: Path | None, format: str | None) -> bool:
 
 def _from_yaml(raw: bytes, path: Path | None) -> Instance:
     from apportion.io.places import placed_at
-    from apportion.io.yaml_text import places_of, tree_of
+    from apportion.io.text import places_of, tree_of
 
     written = raw.removeprefix(_MARK)
     tree = tree_of(written)
@@ -201,8 +201,8 @@ def _from_object(source: Mapping[str, Any]) -> Instance:
 
 
 def _from_json(raw: bytes, path: Path | None, format: str | None) -> Instance:
-    from apportion.io.json_text import has_repeated_keys
     from apportion.io.schemas import materialised
+    from apportion.io.text import has_repeated_keys
 
     try:
         instance: Instance = msgspec.json.decode(raw.removeprefix(_MARK), type=any_instance())

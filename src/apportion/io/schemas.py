@@ -80,7 +80,7 @@ def materialised(raw: bytes, base: Path) -> bytes | None:
     """
     if not any(form.marker in raw for form in FILE_FORMS.values()):
         return None
-    from apportion.io.json_text import parse
+    from apportion.io.text import parse
 
     try:
         tree, problems = parse(raw)

@@ -35,7 +35,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from apportion import __version__
 from apportion.core.errors import InvalidInstance
 from apportion.instances import edits
-from apportion.io.json_text import has_repeated_keys
+from apportion.io.text import has_repeated_keys
 from apportion.service.answering import failed, json_answer, refused_by_framework
 from apportion.service.applying import DecideSession
 from apportion.service.deltas import Delta

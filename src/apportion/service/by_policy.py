@@ -42,7 +42,7 @@ _VIEW_ADAPTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "freezing": (
             "apportion.service.view_adapters:ClusterViewAdapter",
-            "apportion.cluster.policies.rounds.names:CLUSTER_POLICIES",
+            "apportion.cluster.policies.names:CLUSTER_POLICIES",
         ),
         "placement": (
             "apportion.service.view_adapters:PlacementViewAdapter",
@@ -150,7 +150,7 @@ class PolicyRunner:
                 one_of("policy", name, table)
                 self._made[name] = table[name](seed)
             else:
-                from apportion.cluster.policies.rounds.names import cluster_policy
+                from apportion.cluster.policies.names import cluster_policy
 
                 self._made[name] = cluster_policy(name).make(seed)
         made: Callable[[Any], Any] = self._made[name]

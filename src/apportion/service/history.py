@@ -11,7 +11,7 @@ from apportion.service import tasks
 from apportion.service.messages import Limits, Made, Refused, Round, WhatIf
 from apportion.service.pool import Pool
 from apportion.service.record import Entry, History
-from apportion.service.record_writer import RecordWriter
+from apportion.service.record.writing import RecordWriter
 
 __all__ = ["DecisionHistory"]
 

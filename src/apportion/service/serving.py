@@ -29,7 +29,7 @@ from apportion.service.app import application
 from apportion.service.messages import Limits
 from apportion.service.pool import Pool
 from apportion.service.record.entries import RecordInUse
-from apportion.service.record_writer import RecordWriter
+from apportion.service.record.writing import RecordWriter
 from apportion.service.sessions import SessionManager
 
 __all__ = ["default_socket", "local_port", "serve", "token_of", "unix_socket"]

@@ -25,7 +25,7 @@ from apportion.service.messages import Conflict, Limits, Made, OpenSession, Sess
 from apportion.service.open_session import OpenedSession
 from apportion.service.pool import Pool
 from apportion.service.record import Asked, Decided, History, NotOnRecord, Record, RecordFull
-from apportion.service.record_writer import RecordWriter
+from apportion.service.record.writing import RecordWriter
 
 __all__ = ["RequestDeduplicator", "SessionManager"]
 

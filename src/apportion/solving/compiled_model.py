@@ -471,7 +471,7 @@ class CompiledAssignment(FormulatedModel[AssignmentFormulation]):
 
     def repaired(self, point: Point) -> Point | None:
         """Move jobs until every machine's room is kept."""
-        from apportion.solvers.assignment.repair import repaired
+        from apportion.solvers.assignment.mip import repaired
 
         return repaired(self.model, point)
 

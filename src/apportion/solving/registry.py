@@ -310,7 +310,7 @@ _OF_OPTIONS: Mapping[str, FormulationEntry] = MappingProxyType(
         "options": FormulationEntry(
             "options",
             "knapsack",
-            "apportion.formulations.of_options:OptionMenus",
+            "apportion.formulations.multiple_choice:OptionMenus",
             description="the options of a kind, one by one",
         )
     }

@@ -14,7 +14,7 @@ from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances import MatchingInstance
 from apportion.instances.matching.generator import generate_cluster
 from apportion.models.assignment import Assignment, in_turn
-from apportion.solvers.assignment.repair import repaired
+from apportion.solvers.assignment.mip import repaired
 from apportion.solvers.makespan import gang_sets
 from apportion.solvers.makespan.by_pools import small_enough
 from apportion.solvers.makespan.gang_sets import SetSearch

@@ -18,7 +18,7 @@ from apportion.instances import MatchingInstance
 from apportion.instances.matching.check import check
 from apportion.instances.matching.generator import generate_cluster
 from apportion.models.assignment import Assignment
-from apportion.solvers.assignment.repair import repaired
+from apportion.solvers.assignment.mip import repaired
 from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan import by_pools
 from apportion.solvers.makespan.by_pools import small_enough

@@ -12,8 +12,8 @@ import apportion
 from apportion.core.options import SolveOptions
 from apportion.models import MultipleChoiceKnapsack
 from apportion.solvers.multiknapsack import option_table
-from apportion.solvers.multiknapsack.implied_rows import with_implied_rows
 from apportion.solvers.multiknapsack.option_table import build
+from apportion.solvers.multiknapsack.proven_bound import with_implied_rows
 from apportion.solvers.multiknapsack.several_capacities import solve
 
 

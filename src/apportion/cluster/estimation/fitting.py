@@ -44,8 +44,8 @@ from apportion.cluster.estimation.throughput_fit import (
     goodness,
 )
 from apportion.cluster.estimation.training.freezing_profile import LEVELS, FreezingFile, Penalty
-from apportion.cluster.estimation.training.numeric_csv import number_columns
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem
+from apportion.core.files import number_columns
 
 __all__ = [
     "FittedModel",

@@ -10,9 +10,9 @@ from types import MappingProxyType
 import numpy as np
 
 from apportion.cluster.estimation.training.application import Application
-from apportion.cluster.estimation.training.numeric_csv import number_columns
 from apportion.cluster.estimation.training.step_times import StepTimes
 from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.files import number_columns
 
 __all__ = ["HOMOGENEOUS", "read_applications", "training_folder"]
 

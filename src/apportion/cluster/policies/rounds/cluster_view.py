@@ -2,13 +2,15 @@
 
 A policy is a plain callable ``policy(view) -> ClusterPlan``. The view holds what a scheduler knows at that
 instant. What it *believes* of a job is an object of its own, apart from what the simulated job really does.
+What tenants and users claim of the cluster is there too: whose a job is, weights, entitlements, deadlines,
+prices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,16 @@ from numpy.typing import NDArray
 from apportion.cluster.policies.rounds.belief import Belief
 from apportion.core.errors import ApportionError
 
-if TYPE_CHECKING:
-    from apportion.cluster.policies.rounds.claims import Claims
-
-__all__ = ["ClusterPlan", "ClusterPolicy", "ClusterView", "InvalidClusterPlan", "Nodes", "check_cluster_plan"]
+__all__ = [
+    "Claims",
+    "ClusterPlan",
+    "ClusterPolicy",
+    "ClusterView",
+    "InvalidClusterPlan",
+    "Nodes",
+    "check_cluster_plan",
+    "claims_of",
+]
 
 
 class InvalidClusterPlan(ApportionError):
@@ -170,3 +178,67 @@ def check_cluster_plan(view: ClusterView, plan: ClusterPlan) -> None:
                 raise InvalidClusterPlan(f"job {view.jobs[position]} gets GPUs of more than one type")
     if plan.depth is not None and (plan.depth.shape != view.depth.shape or (plan.depth < 0).any()):
         raise InvalidClusterPlan(f"depth must be {view.num_jobs} counts of layers")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claims:
+    """Tenants, and what every job of a view or of a workload claims.
+
+    Attributes
+    ----------
+    tenants
+        Names of the tenants to whom jobs belong.
+    share
+        float64 [tenants]: weights that add up to 1 over the tenants; of a tree, the product down to the leaf.
+    entitled
+        int64 [tenants, types]: GPUs of each type that are a tenant's own.
+    first_come
+        bool [tenants]: whether its jobs are served one after the other rather than alike.
+    tenant
+        int64 [jobs]: index of every job's tenant.
+    weight
+        float64 [jobs]: weight within its tenant.
+    deadline_s
+        float64 [jobs]: time by which it must end, infinity without one.
+    gpu_cost
+        float64 [types]: cost of a GPU and hour.
+    """
+
+    tenants: tuple[str, ...]
+    share: NDArray[np.float64]
+    entitled: NDArray[np.int64]
+    first_come: NDArray[np.bool_]
+    tenant: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    deadline_s: NDArray[np.float64]
+    gpu_cost: NDArray[np.float64]
+
+    def of_jobs(self, jobs: NDArray[np.int64]) -> Claims:
+        """Return the claims of some jobs, in their order."""
+        return Claims(
+            self.tenants,
+            self.share,
+            self.entitled,
+            self.first_come,
+            self.tenant[jobs],
+            self.weight[jobs],
+            self.deadline_s[jobs],
+            self.gpu_cost,
+        )
+
+
+def claims_of(view: ClusterView) -> Claims:
+    """Return the claims of a view; where nobody claims anything, all jobs are of one tenant that owns all."""
+    if view.claims is not None:
+        return view.claims
+    jobs = view.num_jobs
+    return Claims(
+        ("everybody",),
+        np.ones(1),
+        view.nodes.gpus_by_type[None, :],
+        np.zeros(1, dtype=np.bool_),
+        np.zeros(jobs, dtype=np.int64),
+        np.ones(jobs),
+        np.full(jobs, np.inf),
+        np.ones(len(view.nodes.types)),
+    )

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.policies.rounds.claims import Claims
-from apportion.cluster.policies.rounds.cluster_view import ClusterView, Nodes
+from apportion.cluster.policies.rounds.cluster_view import Claims, ClusterView, Nodes
 from apportion.cluster.policies.rounds.placing import filled
 from apportion.core.interruption import uninterrupted
 from apportion.models.multiple_choice import MultipleChoiceKnapsack

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.belief import price_by_attained, remaining_draws
-from apportion.cluster.policies.rounds.claims import claims_of
-from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, claims_of
 from apportion.cluster.policies.rounds.configurations import (
     Configurations,
     believed_rates,

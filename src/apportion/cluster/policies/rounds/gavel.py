@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cluster.estimation.profiling import without_last_bits
-from apportion.cluster.policies.rounds.claims import claims_of
-from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, claims_of
 from apportion.cluster.policies.rounds.placing import free_gpus, place_on_freest, shares_problem
 from apportion.cluster.policies.rounds.shares_problem import IsolatedTime, SharesProblem
 from apportion.cluster.policies.rounds.shares_programme import (

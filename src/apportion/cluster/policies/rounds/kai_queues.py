@@ -20,8 +20,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.policies.rounds.claims import Claims, claims_of
-from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.cluster.policies.rounds.cluster_view import Claims, ClusterPlan, ClusterView, claims_of
 from apportion.cluster.policies.rounds.placing import believed_speeds, place_by_type
 from apportion.core.errors import InvalidOption
 

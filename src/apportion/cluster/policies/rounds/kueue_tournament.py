@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.policies.rounds.claims import Claims, claims_of
-from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView
+from apportion.cluster.policies.rounds.cluster_view import Claims, ClusterPlan, ClusterView, claims_of
 from apportion.cluster.policies.rounds.cycle_state import CycleState
 from apportion.cluster.policies.rounds.fair_preemption import (
     DEFAULT_STRATEGIES,

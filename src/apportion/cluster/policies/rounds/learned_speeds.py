@@ -19,8 +19,7 @@ import numpy as np
 from apportion.cluster.estimation.model_similarity import ReferenceSpeeds
 from apportion.cluster.estimation.similarity import ModelSignature
 from apportion.cluster.estimation.training.application import Application, GoodputTable
-from apportion.cluster.estimation.training.bootstrapped_times import BootstrappedTimes
-from apportion.cluster.estimation.training.step_times import smallest_rotation
+from apportion.cluster.estimation.training.step_times import BootstrappedTimes, smallest_rotation
 from apportion.cluster.policies.rounds.belief import (
     Belief,
     JobBelief,

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from apportion.cluster.policies.names import REMAINING
 from apportion.cluster.policies.rounds.belief import Belief, JobBelief, profiled, with_work
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterPolicy, ClusterView
-from apportion.cluster.policies.rounds.names import REMAINING
 from apportion.core.errors import one_of
 
 __all__ = ["Attained", "EstimatedWork", "knowing"]

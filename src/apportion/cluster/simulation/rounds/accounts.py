@@ -18,11 +18,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.policies.rounds.claims import Claims
-from apportion.cluster.policies.rounds.cluster_view import Nodes
+from apportion.cluster.policies.rounds.cluster_view import Claims, Nodes
 from apportion.cluster.policies.rounds.placing import filled
-from apportion.cluster.simulation.rounds.conditions import Beliefs
-from apportion.cluster.simulation.rounds.job_states import JobStates
+from apportion.cluster.simulation.rounds.job_states import Beliefs, JobStates
 from apportion.cluster.simulation.rounds.simulator import ClusterRun
 from apportion.core.display import Figures
 

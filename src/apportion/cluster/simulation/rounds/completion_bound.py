@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from apportion.cluster.estimation.training.application import GoodputTable, split_batch
 from apportion.cluster.estimation.training.step_times import smallest_rotation
 from apportion.cluster.policies.rounds.cluster_view import Nodes
-from apportion.cluster.simulation.rounds.conditions import RoundRules
+from apportion.cluster.simulation.rounds.job_states import RoundRules
 from apportion.cluster.simulation.rounds.scenario import Scenario
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem
 

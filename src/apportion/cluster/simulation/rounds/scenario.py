@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from apportion.cluster.estimation.training.application import Application, GoodputTable
 from apportion.cluster.estimation.training.freezing_profile import FreezingProfiles
-from apportion.cluster.estimation.training.numeric_csv import optional_columns, text_columns
 from apportion.cluster.policies.rounds.belief import BelievedFreezing, JobBelief, RememberedBelief
 from apportion.cluster.policies.rounds.cluster_view import Nodes
 from apportion.cluster.policies.rounds.placing import filled
-from apportion.cluster.simulation.rounds.conditions import Beliefs
 from apportion.cluster.simulation.rounds.job_states import (
+    Beliefs,
     JobStates,
     MeasuredTraining,
     fixed_batches,
     most_goodput,
 )
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem
+from apportion.core.files import optional_columns, text_columns
 
 __all__ = ["Scenario", "TrainingJob", "homogeneous", "parse_nodes", "read_workload"]
 

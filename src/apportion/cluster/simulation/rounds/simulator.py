@@ -18,8 +18,13 @@ from apportion.cluster.policies.rounds.cluster_view import (
     check_cluster_plan,
 )
 from apportion.cluster.policies.rounds.placing import filled
-from apportion.cluster.simulation.rounds.conditions import Beliefs, Observe, RoundRules, SimulatedJobs
-from apportion.cluster.simulation.rounds.job_states import JobStates
+from apportion.cluster.simulation.rounds.job_states import (
+    Beliefs,
+    JobStates,
+    Observe,
+    RoundRules,
+    SimulatedJobs,
+)
 from apportion.core.errors import ApportionError
 from apportion.core.interruption import raise_if_interrupted
 

@@ -19,15 +19,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.estimation.training.numeric_csv import optional_columns
 from apportion.cluster.policies.rounds.belief import SpeedBelief
-from apportion.cluster.policies.rounds.claims import Claims
-from apportion.cluster.policies.rounds.cluster_view import Nodes
+from apportion.cluster.policies.rounds.cluster_view import Claims, Nodes
 from apportion.cluster.simulation.idle_trace import content
-from apportion.cluster.simulation.rounds.conditions import Beliefs
-from apportion.cluster.simulation.rounds.job_states import JobStates
+from apportion.cluster.simulation.rounds.job_states import Beliefs, JobStates
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean, reason
-from apportion.core.files import log_skipped_rows
+from apportion.core.files import log_skipped_rows, optional_columns
 from apportion.instances.fields import Amount, Name
 from apportion.instances.tenants import Tenant, Tree, tree_of
 from apportion.instances.tenants.rules import check_tenants
