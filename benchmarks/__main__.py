@@ -94,6 +94,58 @@ def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool
 
 
 @main.command()
+@click.option(
+    "--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="As of run."
+)
+@click.option("--limit", "limit_s", type=click.FloatRange(min=0.01), default=60.0, show_default=True)
+@click.option(
+    "--proof-limit",
+    "proof_s",
+    type=click.FloatRange(min=0.01),
+    default=120.0,
+    show_default=True,
+    help="Seconds for the proof of an answer, and for checking it.",
+)
+@click.option("--only", multiple=True, metavar="PATTERN", help="Set or set/instance; repeatable.")
+@click.option("--out", type=_NEW, default=Path("records.jsonl"), show_default=True, help="Rows, appended.")
+@click.option("--markdown", "page", type=_NEW, help="The page, docs/records.md.")
+def records(
+    data: Path, limit_s: float, proof_s: float, only: tuple[str, ...], out: Path, page: Path | None
+) -> None:
+    """Solve and prove every published instance, check the proofs, and list what came of it."""
+    from dataclasses import replace
+
+    from apportion.core.files import write_whole
+    from benchmarks.reporting.markdown import markdown
+    from benchmarks.reporting.record_list import record_sections
+    from benchmarks.suite.executing import opened
+    from benchmarks.suite.published import PUBLISHED
+    from benchmarks.suite.run_cells import run as run_cells
+    from benchmarks.suite.solvers import OURS
+    from benchmarks.timing import provenance
+
+    files = [name for name in PUBLISHED if name.endswith("-files") or name.startswith("orlib-")]
+    patterns = only or tuple(f"{name}/*" for name in files)
+    selection = {"quick": False, "only": (*patterns, OURS), "data": data, "limit_s": limit_s, "seeds": None}
+    chosen = selection | {"threads": 1, "memory_mib": None}
+    cells, missing = _cells(chosen)
+    click.echo(_how_many(cells, missing), err=True)
+    cells = [replace(cell, repeats=1, proof_s=proof_s) for cell in cells]
+    about = {"arguments": f"records --limit {limit_s:g} --proof-limit {proof_s:g}", "missing_data": missing}
+    with opened("process", 1) as pool:
+        run_cells(cells, out, pool, resume=out.exists(), about=about, on_row=_progress)
+    if page is not None:
+        lead = (
+            f"Run with `python -m benchmarks records --data FOLDER --limit {limit_s:g} "
+            f"--proof-limit {proof_s:g}`: {provenance()}. Every proof was walked by the "
+            "checker, without a solver; CPU seconds of one thread: of the whole call, of finding the proof, "
+            "of checking it."
+        )
+        text = markdown("Records", (lead,), record_sections(_rows(out)))
+        write_whole(page, text.encode())
+
+
+@main.command()
 @click.argument("files", type=_FILE, nargs=-1, required=True)
 @click.option("--out", type=_NEW, help="The page.")
 @click.option("--markdown", "as_markdown", type=_NEW, help="The tables as Markdown.")

@@ -101,6 +101,8 @@ class Cell:
         At most so many timed calls; only calls shorter than `REPEATED_BELOW_S` are repeated.
     memory_mib
         Limit of the address space of the cell's process; ``None`` for none.
+    proof_s
+        Seconds for one walk of the proof of an answer.
     data
         The data folder, not part of the key and never written to a row.
     """
@@ -112,6 +114,7 @@ class Cell:
     seed: int = 0
     repeats: int = 5
     memory_mib: int | None = None
+    proof_s: float = PROOF_S
     data: str | None = None
 
     @property

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.suite.cell import PROOF_S, REPEATED_BELOW_S, Cell
+from benchmarks.suite.cell import REPEATED_BELOW_S, Cell
 from benchmarks.suite.machine import load, machine
 
 __all__ = ["run_cell"]
@@ -103,7 +103,7 @@ def _wait(
         "start": _START_S,
         "warm_up": _START_S,
         "make": _MAKE_S,
-        "proof": _MAKE_S + 6 * PROOF_S,
+        "proof": _MAKE_S + 6 * cell.proof_s,
         "solve": cell.limit_s + patience * (max(cell.limit_s, _GRACE_S) + repeated),
         "check": _MAKE_S,
     }

@@ -101,7 +101,7 @@ def measure(cell: Cell, stage: Callable[[str], None]) -> dict[str, Any]:
     row.update(_verdict(instance, first.plan))
     if solver.name == OURS and first.solution is not None:
         stage("proof")
-        row.update(evidence_of(first.solution))
+        row.update(evidence_of(first.solution, cell.proof_s))
     return row
 
 

@@ -9,17 +9,16 @@ from apportion.core.solution import Solution
 from apportion.proofs import verify
 from apportion.proofs.certificate import encode
 from apportion.solving.evidence import with_proof
-from benchmarks.suite.cell import PROOF_S
 
 __all__ = ["evidence_of"]
 
 
-def evidence_of(solution: Solution) -> dict[str, Any]:
+def evidence_of(solution: Solution, proof_s: float) -> dict[str, Any]:
     """Return the evidence of a claim, and of its proof bytes, states, seconds to find and to check it."""
     if solution.evidence is None:
         return {}
     before = time.process_time()
-    proved = with_proof(solution, PROOF_S)
+    proved = with_proof(solution, proof_s)
     found_s = time.process_time() - before
     row: dict[str, Any] = {"evidence": proved.evidence, "proof": None}
     if proved.proof is not None:

@@ -66,9 +66,19 @@ def test_every_room_has_its_paragraph(rooms: ModuleType, known: dict[str, set[st
 
 
 def test_every_step_of_the_walk_exists(page: str) -> None:
-    walk = page[page.index("## A plan's way") : page.index("## The rooms")]
+    walk = page[page.index("## A plan's way") : page.index("## Where it is")]
     steps = re.findall(r"`(apportion(?:\.\w+)+)`", walk)
     assert len(steps) >= 12
     for step in steps:
         module, name = step.rsplit(".", 1)
         assert callable(getattr(import_module(module), name)), step
+
+
+def test_every_place_where_something_is_decided_exists(page: str) -> None:
+    named = re.findall(
+        r"`(apportion(?:\.\w+)+)`", page[page.index("## Where it is") : page.index("## The rooms")]
+    )
+    assert len(named) >= 15
+    for one in named:
+        module, name = one.rsplit(".", 1)
+        assert hasattr(import_module(module), name), one

@@ -78,13 +78,14 @@ def test_without_being_asked_nothing_is_proved() -> None:
 
 def test_the_suite_says_what_share_of_our_claims_checks(root: Path) -> None:
     from benchmarks.reporting.markdown import markdown
+    from benchmarks.reporting.record_list import record_sections
     from benchmarks.reporting.report import report
     from benchmarks.suite.proving import evidence_of
 
     from tests.benchmarks.test_compare import row
 
     instance = apportion.read(root / "examples" / "matching_unrelated.json")
-    measured = evidence_of(apportion.solve(instance))
+    measured = evidence_of(apportion.solve(instance), 10.0)
     assert measured["evidence"] == "by_proof" and measured["proof"]["bytes"] < 100_000
     rows = [
         row(seconds=0.1, family="sia", key="1") | measured,
@@ -92,3 +93,6 @@ def test_the_suite_says_what_share_of_our_claims_checks(root: Path) -> None:
     ]
     text = markdown("t", *report(rows))
     assert "| sia | 2 | 50 % | 0 | 1 | 1 |" in text
+    listed = markdown("t", (), record_sections(rows))
+    assert "2 instances: 2 claimed optimal, 1 of these by what anybody can check without a solver." in listed
+    assert listed.count("optimal, by a proof") == listed.count("optimal, by a search alone") == 1
