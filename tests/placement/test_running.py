@@ -260,3 +260,33 @@ def test_whole_nodes_are_left_to_pods_that_need_them() -> None:
     given["goals"][1]["needs"] = {"gpu": 0}
     with pytest.raises(InvalidInstance, match="needs: must need something"):
         apportion.read(given)
+
+
+def test_priorities_of_tenants_come_in_strict_order() -> None:
+    """A job of little worth comes first, as its tenant does; another has a priority of its own."""
+    given = {
+        "kind": "placement",
+        "schema_version": "1",
+        "levels": ["node"],
+        "nodes": [{"names": "n[0-1]", "capacity": {"gpu": 2}}],
+        "tenants": [{"id": "prod", "priority": 10}, {"id": "lab"}],
+        "jobs": [
+            {
+                "id": f"{tenant}{number}",
+                "tenant": tenant,
+                "options": [{"id": "run", "value": value, "pods": [{"needs": {"gpu": gpus}}]}],
+                **({} if priority is None else {"priority": priority}),
+            }
+            for tenant, number, gpus, value, priority in (
+                ("prod", 0, 1, 1, None),
+                ("prod", 1, 2, 50, -1),
+                ("lab", 0, 2, 9, None),
+                ("lab", 1, 2, 1, 12),
+            )
+        ],
+        "goals": [{"goal": "value", "least_priority": 10}, {"goal": "value"}],
+    }
+    solution = apportion.solve(apportion.read(given))
+    assert set(solution.require()["placement"]) == {"prod0", "lab1"}
+    assert solution.objective == 2.0 and solution.termination == "optimal"
+    assert verify(apportion.read(given), document(solution)).ok
