@@ -19,6 +19,7 @@ from apportion.instances.placement.bundles import (
     BundledSite,
     bundled_program,
     has_anti_affinity,
+    limiting_rows,
     shared_level,
     sharing_rows,
     weights_row,
@@ -68,7 +69,10 @@ class PlacementByBundle(PlacementByShape):
         self._nodes: Sequence[Sequence[int]] = ()
         if isinstance(site := self.program.site, BundledSite):
             self._nodes = [one.tolist() if one.size > 1 else () for one in site.members]
-            free = [tuple(each) for each in site.free_by_node.tolist()]
+            self._narrowed = (
+                site.narrowed(_running_on(instance, site)) if site.place_limits else site.free_by_node
+            )
+            free = [tuple(each) for each in self._narrowed.tolist()]
             self._rooms = [tuple(free[node] for node in own) for own in self._nodes]
             self._position = [{node: at for at, node in enumerate(own)} | {-1: -1} for own in self._nodes]
             self._needs = [
@@ -102,6 +106,7 @@ class PlacementByBundle(PlacementByShape):
             kind_bundle=kinds.node,
             node_bundle=site.bundle,
             free=site.free_by_node,
+            narrowed=self._narrowed if site.place_limits else None,
             rows=csr_array(self.plain.matrix)[:, shared],
             rooms=self.plain.capacities[shared],
             share=share,
@@ -134,7 +139,8 @@ class PlacementByBundle(PlacementByShape):
     @cached_property
     def _sharing(self) -> list[int]:
         """The rows that count the pods that share a place, and the limits of tenants."""
-        names = {one.name for one in sharing_rows(self.program)} | {*self._limits}
+        counted = [*sharing_rows(self.program), *limiting_rows(self.program)]
+        names = {one.name for one in counted} | {*self._limits}
         return [at for at, name in enumerate(self.plain.capacity_names) if name in names]
 
     def weighted(
@@ -174,6 +180,11 @@ class PlacementByBundle(PlacementByShape):
         """
         choice = self._chosen(rows, nodes)
         return None if choice is None else self._of_few_moves(self._filled(choice, np.flatnonzero(rows < 0)))
+
+    @property
+    def narrows(self) -> bool:
+        """Whether pods are placed on less than nodes have, so that places keep their limits."""
+        return isinstance(self.program.site, BundledSite) and bool(self.program.site.place_limits)
 
     @property
     def keeps(self) -> Callable[[NDArray[np.int64], Sequence[Sequence[int]]], bool] | None:
@@ -458,6 +469,17 @@ class PlacementByBundle(PlacementByShape):
         other = copy(self)
         other.model = self.plain
         return other
+
+
+def _running_on(instance: PlacementInstance, site: BundledSite) -> NDArray[np.int64]:
+    """Return int64 [nodes]: how many pods run there."""
+    found = np.zeros(len(site.fine.nodes), dtype=np.int64)
+    for job in instance.jobs:
+        for on in () if job.current is None else job.current.on.values():
+            for node, count in on.items():
+                if node in site.fine.number:
+                    found[site.fine.number[node]] += count
+    return found
 
 
 class _Filled:

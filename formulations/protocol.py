@@ -149,6 +149,11 @@ class NearPlacingFormulation(PlacedFormulation, Protocol):
         ...
 
     @property
+    def narrows(self) -> bool:
+        """Whether `packings` have less than the nodes: what does not fit there may fit all the same."""
+        ...
+
+    @property
     def keeps(self) -> Callable[[NDArray[np.int64], Sequence[Sequence[int]]], bool] | None:
         """Whether options, -1 for none, and nodes keep what `pod_menus` leaves out; ``None``: nothing."""
         ...

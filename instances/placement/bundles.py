@@ -27,7 +27,14 @@ from msgspec.structs import force_setattr
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.goals import is_all_value, parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
-from apportion.instances.placement.rules import DrainRule, MaxMovesRule, MaxStopsRule, SpreadRule, StayRule
+from apportion.instances.placement.rules import (
+    DrainRule,
+    LimitRule,
+    MaxMovesRule,
+    MaxStopsRule,
+    SpreadRule,
+    StayRule,
+)
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -44,6 +51,7 @@ __all__ = [
     "bundled_program",
     "bundled_site",
     "is_huge",
+    "limiting_rows",
     "shared_level",
     "sharing_rows",
     "takes_bundles",
@@ -57,6 +65,8 @@ _FEWER = 4
 """So many times fewer bundles than nodes make them worth it."""
 _MANY, _MANY_UNLIKE, _MANY_ACROSS = 10_000, 100_000, 1_500
 """Pairs of an option and a node from which on nodes are taken together: alike ones, others, of all places."""
+_MANY_LIMITED, _MANY_LIMITED_ALIKE = 500_000, 2_000_000
+"""Pairs from which on that is done where places are limited too, which then narrows the nodes: any, alike."""
 _MOST_BUNDLES = 8
 """Bundles up to which the sets of pods that their nodes can hold are priced."""
 _ALL_SHAPES, _FEWEST_SHAPES = 400_000, 64
@@ -86,6 +96,8 @@ class BundledSite(Site):
         Jobs that stay as they are: their pods count as used by others.
     used, worth
         By resource int64 [nodes of `fine`]: what these use, all of a node to be drained; what they are worth.
+    place_limits
+        The rules by which places that bundles are across hold no more than so much.
     """
 
     fine: Site
@@ -95,6 +107,7 @@ class BundledSite(Site):
     kept: tuple[PlacementJob, ...] = ()
     used: Mapping[str, Integers] = field(default_factory=dict)
     worth: Fraction = Fraction(0)
+    place_limits: tuple[LimitRule, ...] = ()
     _rooms: dict[Any, Integers] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -164,6 +177,35 @@ class BundledSite(Site):
         """int64 [nodes of `fine`, limited resources]: what others do not use."""
         return np.stack([self._free[resource] for resource in self.fine.limited], axis=1)
 
+    def under(self, rule: LimitRule) -> list[tuple[Integers, int]]:
+        """Return the nodes of every place that a rule limits, and how much more of the resource they hold."""
+        kept = self.used.get(rule.resource, np.zeros(len(self.fine.nodes), dtype=np.int64))
+        found = list[tuple[Integers, int]]()
+        for name, limit in rule.limits.items():
+            nodes = np.flatnonzero(self.fine.inside(rule.level, [name]))
+            found.append((nodes, limit - int(kept[nodes].sum())))
+        return found
+
+    def narrowed(self, runs: Integers) -> Integers:
+        """Return int64 [nodes of `fine`, limited resources]: what keeps every limit wherever pods lie.
+
+        Of every limited place so much of its nodes is left out that no more than the limit remains: first of
+        those on which nobody runs, and of those with little left.
+
+        Parameters
+        ----------
+        runs
+            int64 [nodes of `fine`]: how many pods run there.
+        """
+        left = self.free_by_node.copy()
+        for rule in self.place_limits:
+            own = left[:, self.fine.limited.index(rule.resource)]
+            for nodes, limit in self.under(rule):
+                order = nodes[np.lexsort((own[nodes], runs[nodes]))]
+                gone = np.cumsum(own[order]) - own[order]
+                own[order] -= np.clip(int(own[nodes].sum()) - limit - gone, 0, own[order])
+        return left
+
     @cached_property
     def _free(self) -> dict[str, Integers]:
         return {name: self.fine.free(name) - self.used.get(name, 0) for name in self.fine.limited}
@@ -186,7 +228,12 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
             _is_one_each(fine.place[level], within.bundle) for level in within.across
         ):
             few = len(within.nodes) <= _MOST_BUNDLES
-            return replace(within, has_patterns=few, kept=kept[0], used=kept[1], worth=kept[2])
+            limits = tuple(rule for rule in instance.rules if isinstance(rule, LimitRule))
+            found = replace(
+                within, has_patterns=few, kept=kept[0], used=kept[1], worth=kept[2], place_limits=limits
+            )
+            if all(limit >= 0 for rule in limits for _, limit in found.under(rule)):
+                return found
     return _bundled(instance, fine, across=False)
 
 
@@ -290,7 +337,7 @@ def bundled_program(instance: PlacementInstance) -> tuple[Program, list[Form]]:
     else:
         made, forms = program(instance, most, site)
     made.told_by = BY_BUNDLE
-    made.rows += sharing_rows(made)
+    made.rows += sharing_rows(made) + limiting_rows(made)
     return made, forms
 
 
@@ -324,6 +371,26 @@ def sharing_rows(made: Program) -> list[Row]:
             form = Form.of(columns[some], pods[some] // size)
             name = f"{size} pods in one {level} of {site.nodes[at]}"
             found.append(Row(name, form, int((each // size).sum())))
+    return found
+
+
+def limiting_rows(made: Program) -> list[Row]:
+    """Return rows by which the pods of a bundle take no more than all its places together may hold."""
+    site, found = made.site, list[Row]()
+    if not isinstance(site, BundledSite):
+        return found
+    column, of, bundle, count = made.placed
+    for number, rule in enumerate(site.place_limits, 1):
+        need = np.array([one.pods.takes(rule.resource) for one in made.classes], dtype=np.int64)
+        free = site.fine.free(rule.resource) - site.used.get(rule.resource, 0)
+        for at, name in enumerate(site.nodes):
+            room = int(free[site.members[at]].sum())
+            for nodes, limit in site.under(rule):
+                if site.bundle[nodes[0]] == at:
+                    room -= max(0, int(free[nodes].sum()) - limit)
+            own = bundle == at
+            form = summed(column[own], (count * need[of])[own])
+            found.append(Row(f"{rule.resource} within limit {number} at {name}", form, room))
     return found
 
 
@@ -452,7 +519,10 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
 
     Where jobs run, value must be the first goal: bundles do not tell who moves.
     """
-    levels = any(hasattr(one, "level") for one in _asked(instance))
+    limits = [rule for rule in instance.rules if isinstance(rule, LimitRule)]
+    levels = any(hasattr(one, "level") for one in _asked(instance) if one not in limits)
+    if limits and not _limits_loads(instance, limits):
+        return False
     if levels or not all(map(_leaves_places, _breakable(instance))):
         return False
     if not is_all_value(instance.wanted[0]) and any(job.current is not None for job in instance.jobs):
@@ -461,6 +531,16 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
     asked = (pods for option in options for pods in option.pods)
     return all(pods.preferred is UNSET and not pods.slices for pods in asked) and all(
         shared_level(option) is not None for option in options
+    )
+
+
+def _limits_loads(instance: PlacementInstance, limits: Sequence[LimitRule]) -> bool:
+    """Return whether rules limit loads of places alone, and there is too much to count them node by node."""
+    site = site_of(instance)
+    alike = all(np.unique(site.free(name)).size < 2 for name in site.limited)
+    many = _MANY_LIMITED_ALIKE if alike else _MANY_LIMITED
+    return _pairs(instance, site) >= many and all(
+        rule.when == "after" and rule.resource in site.limited for rule in limits
     )
 
 
@@ -473,7 +553,7 @@ def _are_free_to_move(instance: PlacementInstance) -> bool:
 def _leaves_places(rule: Any) -> bool:
     """Return whether a rule speaks of nobody's places, but for nodes that all leave, and how many move."""
     counts = isinstance(rule, MaxMovesRule) and rule.resource == PODS and rule.by is UNSET and not rule.of
-    return counts or isinstance(rule, DrainRule | MaxStopsRule)
+    return counts or isinstance(rule, DrainRule | LimitRule | MaxStopsRule)
 
 
 def has_anti_affinity(instance: PlacementInstance) -> bool:

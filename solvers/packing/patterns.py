@@ -282,7 +282,7 @@ class _Plan:
         self.nodes: list[tuple[int, ...]] = [()] * choosers
         self._is_open = np.ones(choosers, dtype=np.bool_)
         self._is_allowed = np.ones(menus.values.size, dtype=np.bool_)
-        self._left = menus.free.T.copy()
+        self._left = menus.usable.T.copy()
         self._owner = menus.owner
         self._first = np.searchsorted(menus.option, np.arange(menus.values.size + 1))
         self._size = np.bincount(menus.option, menus.count, menus.values.size)
@@ -347,6 +347,7 @@ class _Plan:
             kind=menus.kind[entries],
             count=menus.count[entries],
             free=self._left.T,
+            narrowed=None,
             rows=menus.rows[options],
             rooms=menus.rooms - np.asarray(menus.rows[taken].sum(axis=0)).ravel().astype(np.int64),
             share=menus.share[options],
@@ -429,7 +430,7 @@ class _Plan:
                     there = now.get(option, (-1,) * len(kinds))
                     was.append(tuple(menus.position[there[pod]] if there[pod] >= 0 else -1 for pod in own))
                     here.append(tuple(menus.position[self.nodes[chooser][pod]] for pod in own))
-            rooms = tuple(map(tuple, menus.free[members].tolist()))
+            rooms = tuple(map(tuple, menus.usable[members].tolist()))
             packing = PodPacking(rooms, (), tuple(pods), None, tuple(places), tuple(was), menus.anti_affinity)
             for (chooser, own), nodes in zip(jobs, most_staying(packing, here, seconds), strict=True):
                 found = list(self.nodes[chooser])

@@ -78,7 +78,7 @@ def instance(rng: Random, rules: tuple[str, ...] | None = None, *, bundles: bool
         names = tuple(name for name in names if name not in ("drain", "moving"))
         goals = [goal for goal in goals if goal != "left"]
     if shares:
-        names = tuple(name for name in names if name in ("drain", "max_moves", "max_stops"))
+        names = tuple(name for name in names if name in ("drain", "limit", "max_moves", "max_stops"))
         goals = ["value", *rng.sample(("jobs_stopped", "pods_stopped", "pods_moved"), rng.randint(0, 3))]
         alone = rng.random() < 0.3  # one resource
         for pods in (pods for job in jobs for option in job["options"] for pods in option["pods"]):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from fractions import Fraction
 from itertools import product
 from random import Random
 from typing import Any
@@ -14,6 +16,7 @@ from msgspec.structs import replace
 
 import apportion
 from apportion.formulations.placement_bundles import PlacementByBundle
+from apportion.instances.placement import bundles
 from apportion.instances.placement.bundles import (
     MOST_WEIGHT,
     bundled_program,
@@ -36,10 +39,13 @@ from apportion.instances.placement.schema import (
     PlacementPods,
     PlacementRunning,
 )
+from apportion.instances.placement.site import site_of
 from apportion.io.stored import document, verify
 from apportion.models.pods import NodeContents, PodPacking, best_fit, keeps_rooms
 from apportion.solvers.packing import patterns
 from apportion.solvers.packing.pods import pack_pods
+from tests.hunt import draw_placement
+from tests.hunt import truth_placement as truth
 from tests.placement.rounds import gangs, site
 
 
@@ -571,3 +577,60 @@ def test_one_option_whose_pods_share_no_level_is_enough_for_bundles_of_one_place
     jobs = (*given.jobs, PlacementJob("mixed", (PlacementOption("o", apart, 1.0),)))
     found = bundled_site(replace(given, jobs=jobs))
     assert found is not None and not found.across and bundled_site(given).across
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("part", range(4))
+def test_limits_of_places_are_kept_by_patterns_and_their_bound_holds(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn rounds, few enough to enumerate: plans keep every limit, bounds are no less than the optimum."""
+    for many in ("_MANY_LIMITED", "_MANY_LIMITED_ALIKE"):
+        monkeypatch.setattr(bundles, many, 0)
+    seen = Counter[str]()
+    for number in range(1500 * part, 1500 * (part + 1)):
+        rules = ("limit", "limit", "max_stops")
+        told = draw_placement.instance(Random(f"limits {number}"), rules, bundles=True)
+        for rule in told["rules"]:
+            rule |= {"when": "after"} if rule["rule"] == "limit" else {}
+        given: Any = apportion.read(told)
+        site = bundled_site(given)
+        if site is None or not site.place_limits:
+            continue
+        expected = truth.best(told)
+        solution: Any = apportion.solve(given, formulation="by_bundle", time_limit=20.0)
+        seen[solution.termination] += 1
+        if expected is None:
+            assert solution.plan is None
+            continue
+        assert solution.termination != "infeasible", number
+        sign = 1 if told["goals"][0]["goal"] == "value" else -1
+        bound = solution.certificate.bound
+        assert bound is None or sign * (Fraction(bound) - expected[0]) >= -Fraction(1, 10**9), number
+        if solution.plan is not None:
+            assert not truth.broken(told, solution.plan), number
+            value = truth.values(told, solution.plan)[0]
+            assert value == expected[0] or solution.termination != "optimal", number
+    assert seen["optimal"] > 30 and seen["node_limit"] > 0, seen
+
+
+def test_a_cap_of_every_rack_leaves_little_of_the_optimum_open_on_many_nodes() -> None:
+    given = generate_menus(1, 600, 496, fragmented=True, running=0.5)
+    site = site_of(given)
+    free = np.bincount(site.place["rack"], site.free("gpu")).astype(int)
+    caps = {name: 4 * int(free[at]) // 5 for at, name in enumerate(site.places["rack"])}
+    capped = replace(given, rules=(LimitRule(level="rack", resource="gpu", limits=caps),))
+    made = bundled_site(capped)
+    assert made is not None and made.place_limits
+    solution = apportion.solve(capped, time_limit=4.0)
+    assert solution.gap is not None and solution.gap < 0.1  # about 0.01
+    assert verify(capped, document(solution)).ok
+    # what stays in a rack exceeds its limit: counted rack by rack, where that is said
+    job = next(one for one in given.jobs if one.current is not None)
+    assert job.current is not None
+    node = next(iter(next(iter(job.current.on.values()))))
+    rack = site.places["rack"][site.place["rack"][site.number[node]]]
+    fixed = tuple(replace(one, fixed=one is job) for one in given.jobs)
+    rule = LimitRule(level="rack", resource="gpu", limits={rack: 0})
+    other = bundled_site(replace(given, jobs=fixed, rules=(rule,)))
+    assert other is None or not other.place_limits

@@ -184,6 +184,9 @@ class PodMenus:
         for none.
     anti_affinity
         Whether no two pods of an option lie on one node.
+    narrowed
+        int64 [nodes, resources]: what plans use of every node at most; ``None``: all that is free. What is
+        within reach of any plan is still `free`.
     """
 
     values: NDArray[np.float64]
@@ -201,6 +204,12 @@ class PodMenus:
     places: Sequence[NDArray[np.int64]]
     now: Mapping[int, tuple[int, ...]]
     anti_affinity: bool = False
+    narrowed: NDArray[np.int64] | None = None
+
+    @property
+    def usable(self) -> NDArray[np.int64]:
+        """int64 [nodes, resources]: what plans use of every node at most."""
+        return self.free if self.narrowed is None else self.narrowed
 
     @cached_property
     def members(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:

@@ -267,11 +267,12 @@ class PlacedStructure(CompiledKnapsack):
         packings = self.formulation.packings(choice)
         found = {name: _packed(packing, seconds) for name, packing in packings.items()}
         nodes = {name: one.nodes for name, one in found.items() if one.nodes is not None}
-        if self.places_near and len(nodes) == len(found):
-            near = cast(NearPlacingFormulation, self.formulation)
-            if not near.moves_few(choice, nodes):
-                return {name: replace(one, nodes=None, proven=False) for name, one in found.items()}
-        return found
+        if not self.places_near:
+            return found
+        near = cast(NearPlacingFormulation, self.formulation)
+        if len(nodes) == len(found) and not near.moves_few(choice, nodes):
+            return {name: replace(one, nodes=None, proven=False) for name, one in found.items()}
+        return {name: replace(one, proven=one.proven and not near.narrows) for name, one in found.items()}
 
     def without(self, choice: Choice, found: dict[str, Placement], *, proven: bool) -> PlacedStructure | None:
         """Return the same without a choice that could not be placed, ``None`` if that is not shown.
