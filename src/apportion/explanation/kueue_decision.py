@@ -21,6 +21,10 @@ from apportion.instances.tenants import Tree, tree_of
 __all__ = ["KueueDecision", "PodSetFlavors", "decisions"]
 
 
+_STOPS = ("preempt", "move", "resize")
+"""Actions that end the pods that run now."""
+
+
 class PodSetFlavors(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One pod set of an admission, in Kueue's words.
 
@@ -58,6 +62,9 @@ class KueueDecision(msgspec.Struct, frozen=True, rename="camel"):
         WorkloadSliceReplaced for a slice whose place another one takes.
     why
         In words.
+    patches
+        Merge patches of the workload that stop it, in order: inactive, and Kueue ends its pods; active again,
+        once those it makes room for are admitted, and it waits or is admitted anew. None where it goes on.
     """
 
     workload: str
@@ -66,6 +73,7 @@ class KueueDecision(msgspec.Struct, frozen=True, rename="camel"):
     pod_sets: list[PodSetFlavors]
     reason: str | None
     why: str
+    patches: list[dict[str, Any]] = []
 
 
 def decisions(instance: Any, plan: Mapping[str, Any]) -> list[KueueDecision]:
@@ -128,9 +136,17 @@ class _Decider:
         elif made.action == "resize":
             why = f"{new} takes its place"
             yield replace(
-                made, workload=old, action="preempt", pod_sets=[], reason="WorkloadSliceReplaced", why=why
+                made,
+                workload=old,
+                action="preempt",
+                pod_sets=[],
+                reason="WorkloadSliceReplaced",
+                why=why,
+                patches=[],  # Kueue ends a slice that is replaced by itself
             )
-            yield replace(made, workload=new, action="admit", why=f"in place of {old}: {made.why}")
+            yield replace(
+                made, workload=new, action="admit", why=f"in place of {old}: {made.why}", patches=[]
+            )
         else:
             yield replace(made, workload=old)
             waits = "there is no room for it; what it is to replace goes on"
@@ -154,7 +170,8 @@ class _Decider:
         parts = () if chosen is None else parsed_option(chosen) or ()
         on = self._places(job.id)
         pods = [PodSetFlavors(part.name, part.count, part.flavors, on.get(part.name)) for part in parts]
-        return KueueDecision(job.id, str(job.tenant), action, pods, reason, why)
+        stops = [{"spec": {"active": active}} for active in (False, True)] if action in _STOPS else []
+        return KueueDecision(job.id, str(job.tenant), action, pods, reason, why, stops)
 
     def _why_admitted(self, job: KnapsackJob, chosen: str) -> str:
         queue = self._queue(job)

@@ -237,6 +237,8 @@ def test_decisions_say_who_is_stopped_for_whom() -> None:
     assert found["team/a0"].why == "within its queue's own quota"
     assert sorted(found[f"team/b{n}"].action for n in range(2)) == ["keep", "preempt"]
     stopped = next(one for one in found.values() if one.action == "preempt")
+    assert stopped.patches == [{"spec": {"active": False}}, {"spec": {"active": True}}]
+    assert not any(one.patches for one in found.values() if one.action in ("keep", "admit", "wait"))
     assert stopped.reason == "InCohortReclamation"
     assert "team/a0" in stopped.why
     nobody = {one.workload: one for one in decisions(instance, {"choice": {"team/b0": "main*4[gpu=a100]"}})}
