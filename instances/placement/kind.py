@@ -74,7 +74,7 @@ def _is_kept(instance: PlacementInstance, job: PlacementJob) -> bool:
 def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]:
     """Yield what a job may get, whatever lies where: its menu, and nothing."""
     first = instance.wanted[0]
-    counts = isinstance(first, ValueGoal) and instance.counts(first, job)
+    counts, much = isinstance(first, ValueGoal) and instance.counts(first, job), maximizes(instance)
     now = None if job.current is None else job.current.option
     counts_pods = is_tenanted(instance) and any(PODS in group.capacity for group in instance.nodes)
     for option in job.options:
@@ -82,14 +82,14 @@ def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]
         if option.id in job.forbidden or held not in (None, option.id):
             continue
         worth = Fraction(option.value) + sum(pods.fewest * Fraction(pods.value) for pods in option.pods)
-        value = float(worth) if counts else 0.0
+        value, rate = float(worth) if counts else 0.0, max(float(worth), 0.0) if much else 0.0
         uses: dict[str, int] = {}
         for pods in option.pods:
             for resource, need in pods.needs.items():
                 uses[resource] = uses.get(resource, 0) + pods.fewest * need
         if counts_pods:
             uses[PODS] = sum(pods.fewest for pods in option.pods)
-        yield Option(option.id, uses, value, max(value, 0.0), option.id == now)
+        yield Option(option.id, uses, value, rate, option.id == now)
     if not job.required and job.pinned is None and not (job.fixed and now is not None):
         yield Option(WAITS, {}, 0.0, 0.0, idle=True)
 

@@ -173,9 +173,11 @@ def _pods(told: Told, job: Told) -> list[Offer]:
             uses["pods"] += count
             for name, need in pods["needs"].items():
                 uses[name] = uses.get(name, 0) + count * need
-        value = value if _is_much(told) else Fraction(0)
+        rate = max(0.0, float(value)) if _is_much(told) else 0.0
+        counted = _is_much(told) and truth_placement.counts(told, job, told["goals"][0])
+        value = value if counted else Fraction(0)
         name, uses = option["id"], {one: use for one, use in uses.items() if one in _free(told)}
-        offers.append(Offer(name, uses, value, name == now, idle=False, rate=max(0.0, float(value))))
+        offers.append(Offer(name, uses, value, name == now, idle=False, rate=rate))
     if not job.get("required") and job.get("pinned") is None and not (job.get("fixed") and now is not None):
         offers.append(Offer("waits", {}, Fraction(0), current=False, idle=True))
     return offers

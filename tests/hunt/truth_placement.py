@@ -378,6 +378,15 @@ def values(told: Mapping[str, Any], plan: Plan) -> list[Fraction]:
     return found
 
 
+def counts(told: Mapping[str, Any], job: Mapping[str, Any], goal: Mapping[str, Any]) -> bool:
+    """Return whether a goal counts a job: by its priority, that of its tenant, or of one above."""
+    tenants = {one["id"]: one for one in told.get("tenants", ())}
+    priority, at = job.get("priority"), job.get("tenant")
+    while priority is None and at is not None:
+        priority, at = tenants[at].get("priority"), tenants[at].get("parent")
+    return bool((priority or 0) >= goal.get("least_priority", -(10**9)))
+
+
 def _worth(one: Judged, g: Mapping[str, Any]) -> Fraction:
     kind, round_, level = g["goal"], one.round, g.get("level", "")
     places = round_.places(level) if level else []
@@ -385,7 +394,7 @@ def _worth(one: Judged, g: Mapping[str, Any]) -> Fraction:
     if kind == "value":
         total = Fraction(0)
         for job, got in one.plan.items():
-            if round_.jobs[job].get("priority", 0) < g.get("least_priority", -(10**9)):
+            if not counts(round_.told, round_.jobs[job], g):
                 continue
             option = next(o for o in round_.jobs[job]["options"] if o["id"] == got["option"])
             total += Fraction(option.get("value", 0))
