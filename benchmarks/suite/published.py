@@ -70,9 +70,9 @@ def _summit(folder: Path) -> Iterator[InstanceSpec]:
 
 def _gap(folder: Path) -> Iterator[InstanceSpec]:
     best = {row["Path"].split("/")[-1]: row for row in _rows(folder / "or/gap/best_known.csv")}
-    for law, sizes in (("c", ("05100", "05200", "10100", "10200", "20100", "20200")),):
+    for law in "ac":
         if (folder / f"or/gap/gap{law}.txt").is_file():
-            for index, size in enumerate(sizes):
+            for index, size in enumerate(("05100", "05200", "10100", "10200", "20100", "20200")):
                 known = best.get(f"{law}{size}")
                 value = None if known is None else float(known["Best known solution value"])
                 path = f"or/gap/gap{law}.txt"

@@ -23,7 +23,7 @@ QUOTED = re.compile(r"<!-- figures: ([^>]*?) -->(.*?)<!-- /figures -->", re.DOTA
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])")
 CODE = re.compile(r"`[^`]*`|\]\([^)]*\)")
 FENCED = re.compile(r"```.*?```", re.DOTALL)
-WRITTEN = ("docs/results.md", "paper_repro/icefrog/results.md")
+WRITTEN = ("docs/records.md", "docs/results.md", "paper_repro/icefrog/results.md")
 """Pages that a command writes with all their figures; nobody edits them."""
 TELLING = ("cluster", "cluster_icefrog", "freezing", "matching", "replay")
 STUDIES = tuple(
