@@ -1,6 +1,7 @@
 """Published policies that rank jobs by one number: queue order, attained service, marginal gain.
 
 First in, first out, and shortest remaining time first: jobs get the GPUs they asked for, in some order.
+Tiresias (Gu et al., NSDI 2019), discretised two-dimensional least attained service, as Pollux runs it.
 Optimus with an oracle (Peng et al., EuroSys 2018), as the published Pollux simulator runs it. AFS-L (Hwang
 et al., NSDI 2021): GPUs go one by one to the winner of a tournament between jobs.
 """
