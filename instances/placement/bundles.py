@@ -179,8 +179,13 @@ class BundledSite(Site):
 
     def under(self, rule: LimitRule) -> list[tuple[Integers, int]]:
         """Return the nodes of every place that a rule limits, and how much more of the resource they hold."""
-        kept = self.used.get(rule.resource, np.zeros(len(self.fine.nodes), dtype=np.int64))
-        found = list[tuple[Integers, int]]()
+        found, kept = list[tuple[Integers, int]](), np.zeros(len(self.fine.nodes), dtype=np.int64)
+        for job in self.kept:
+            assert job.current is not None
+            option = next(one for one in job.options if one.id == job.current.option)
+            for pods in option.pods:
+                for node, count in job.current.on.get(pods.name, {}).items():
+                    kept[self.fine.number[node]] += count * pods.takes(rule.resource)
         for name, limit in rule.limits.items():
             nodes = np.flatnonzero(self.fine.inside(rule.level, [name]))
             found.append((nodes, limit - int(kept[nodes].sum())))

@@ -589,7 +589,7 @@ def test_limits_of_places_are_kept_by_patterns_and_their_bound_holds(
         monkeypatch.setattr(bundles, many, 0)
     seen = Counter[str]()
     for number in range(1500 * part, 1500 * (part + 1)):
-        rules = ("limit", "limit", "max_stops")
+        rules = ("limit", "limit", "max_stops", *(["drain"] if number % 2 else []))
         told = draw_placement.instance(Random(f"limits {number}"), rules, bundles=True)
         for rule in told["rules"]:
             rule |= {"when": "after"} if rule["rule"] == "limit" else {}
@@ -634,3 +634,27 @@ def test_a_cap_of_every_rack_leaves_little_of_the_optimum_open_on_many_nodes() -
     rule = LimitRule(level="rack", resource="gpu", limits={rack: 0})
     other = bundled_site(replace(given, jobs=fixed, rules=(rule,)))
     assert other is None or not other.place_limits
+
+
+def test_what_drained_nodes_leave_free_counts_in_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a rack with a cap of 10 one of two nodes of 8 GPUs is drained: the other one is full."""
+    monkeypatch.setattr(bundles, "_MANY_LIMITED_ALIKE", 0)
+    pod = {"id": "run", "value": 1, "pods": [{"needs": {"gpu": 1}}]}
+    given: Any = apportion.read(
+        {
+            "kind": "placement",
+            "schema_version": "1",
+            "levels": ["rack", "node"],
+            "nodes": [{"names": "n[0-3]", "capacity": {"gpu": 8}, "at": {"rack": "r[0-1]"}}],
+            "jobs": [{"id": f"j{k}", "options": [pod]} for k in range(30)],
+            "rules": [
+                {"rule": "limit", "level": "rack", "resource": "gpu", "limits": {"r0": 10, "r1": 3}},
+                {"rule": "drain", "nodes": ["n0"]},
+            ],
+        }
+    )
+    made = bundled_site(given)
+    assert made is not None and made.place_limits
+    solution = apportion.solve(given, formulation="by_bundle")
+    assert solution.objective == 11.0 and solution.termination == "optimal"
+    assert verify(given, document(solution)).ok
