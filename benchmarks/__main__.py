@@ -69,13 +69,7 @@ def list_cells(**selection: Any) -> None:
 @click.option("--check", is_flag=True, help="Gate the file afterwards.")
 def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool, **selection: Any) -> None:
     """Run cells and append their rows to a file of JSON Lines."""
-    from benchmarks.suite.executing import CannotExecute, opened
-    from benchmarks.suite.rows import BadRows
-    from benchmarks.suite.run_cells import run as run_cells
-
-    check_target(str(out))
     cells, missing = _cells(selection)
-    click.echo(_how_many(cells, missing), err=True)
     at_once = workers or (min(2, os.cpu_count() or 1) if selection["quick"] else 1)
     about = {
         "quick": selection["quick"],
@@ -84,11 +78,7 @@ def run(out: Path, resume: bool, executor: str, workers: int | None, check: bool
         "executor": executor.split("://")[0],
         "missing_data": missing,
     }
-    try:
-        with opened(executor, at_once) as pool:
-            run_cells(cells, out, pool, resume=resume, about=about, on_row=_progress)
-    except (BadRows, CannotExecute) as error:
-        raise click.UsageError(str(error)) from error
+    _measure(cells, out, executor, at_once, resume=resume, about=about)
     if check:
         _gate(out, complete=False)
 
@@ -118,22 +108,16 @@ def records(
     from apportion.core.files import write_whole
     from benchmarks.reporting.markdown import markdown
     from benchmarks.reporting.record_list import record_sections
-    from benchmarks.suite.executing import opened
     from benchmarks.suite.published import PUBLISHED
-    from benchmarks.suite.run_cells import run as run_cells
     from benchmarks.suite.solvers import OURS
     from benchmarks.timing import provenance
 
     files = [name for name in PUBLISHED if name.endswith("-files") or name.startswith("orlib-")]
     patterns = only or tuple(f"{name}/*" for name in files)
-    selection = {"quick": False, "only": (*patterns, OURS), "data": data, "limit_s": limit_s, "seeds": None}
-    chosen = selection | {"threads": 1, "memory_mib": None}
-    cells, missing = _cells(chosen)
-    click.echo(_how_many(cells, missing), err=True)
+    cells, missing = _cells({"only": (*patterns, OURS), "data": data, "limit_s": limit_s})
     cells = [replace(cell, repeats=1, proof_s=proof_s) for cell in cells]
     about = {"arguments": f"records --limit {limit_s:g} --proof-limit {proof_s:g}", "missing_data": missing}
-    with opened("process", 1) as pool:
-        run_cells(cells, out, pool, resume=out.exists(), about=about, on_row=_progress)
+    _measure(cells, out, "process", 1, resume=out.exists(), about=about)
     if page is not None:
         lead = (
             f"Run with `python -m benchmarks records --data FOLDER --limit {limit_s:g} "
@@ -217,6 +201,23 @@ def _gate(file: Path, complete: bool) -> None:
     click.echo(f"{count} cells, {len(wrong)} failures")
     if wrong:
         raise SystemExit(1)
+
+
+def _measure(
+    cells: list[Any], out: Path, executor: str, at_once: int, *, resume: bool, about: dict[str, Any]
+) -> None:
+    """Run cells and append their rows to a file."""
+    from benchmarks.suite.executing import CannotExecute, opened
+    from benchmarks.suite.rows import BadRows
+    from benchmarks.suite.run_cells import run as run_cells
+
+    check_target(str(out))
+    click.echo(_how_many(cells, about["missing_data"]), err=True)
+    try:
+        with opened(executor, at_once) as pool:
+            run_cells(cells, out, pool, resume=resume, about=about, on_row=_progress)
+    except (BadRows, CannotExecute) as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _cells(selection: dict[str, Any]) -> tuple[list[Any], list[str]]:

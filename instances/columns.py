@@ -230,7 +230,7 @@ def price_bound(
         raise InvalidInstance(Problem("$.certificate.multipliers", "must name every capacity"))
     sign = 1 if kind.maximizes(instance) else -1
     prices = {name: Fraction(price) for name, price in multipliers.items() if price}
-    ratios = [value if isinstance(value, tuple) else value.as_integer_ratio() for value in _listed(given)]
+    ratios = [value if isinstance(value, tuple) else value.as_integer_ratio() for value in _values(given)]
     # of doubles a power of two; whole numbers take less time than fractions
     unit = math.lcm(*(price.denominator for price in prices.values()), *{below for _, below in ratios})
     worths = [sign * above * (unit // below) for above, below in ratios]
@@ -250,7 +250,7 @@ def price_bound(
     return Fraction(sign * total, unit)
 
 
-def _listed(given: Columns) -> Any:
+def _values(given: Columns) -> Any:
     return given.values.tolist() if isinstance(given.values, np.ndarray) else given.values
 
 

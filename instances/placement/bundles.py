@@ -96,6 +96,8 @@ class BundledSite(Site):
         Jobs that stay as they are: their pods count as used by others.
     used, worth
         By resource int64 [nodes of `fine`]: what these use, all of a node to be drained; what they are worth.
+    lying
+        By resource int64 [nodes of `fine`]: what jobs that stay take, drained nodes aside.
     place_limits
         The rules by which places that bundles are across hold no more than so much.
     """
@@ -107,6 +109,7 @@ class BundledSite(Site):
     kept: tuple[PlacementJob, ...] = ()
     used: Mapping[str, Integers] = field(default_factory=dict)
     worth: Fraction = Fraction(0)
+    lying: Mapping[str, Integers] = field(default_factory=dict)
     place_limits: tuple[LimitRule, ...] = ()
     _rooms: dict[Any, Integers] = field(default_factory=dict, compare=False)
 
@@ -177,19 +180,20 @@ class BundledSite(Site):
         """int64 [nodes of `fine`, limited resources]: what others do not use."""
         return np.stack([self._free[resource] for resource in self.fine.limited], axis=1)
 
-    def under(self, rule: LimitRule) -> list[tuple[Integers, int]]:
-        """Return the nodes of every place that a rule limits, and how much more of the resource they hold."""
-        found, kept = list[tuple[Integers, int]](), np.zeros(len(self.fine.nodes), dtype=np.int64)
-        for job in self.kept:
-            assert job.current is not None
-            option = next(one for one in job.options if one.id == job.current.option)
-            for pods in option.pods:
-                for node, count in job.current.on.get(pods.name, {}).items():
-                    kept[self.fine.number[node]] += count * pods.takes(rule.resource)
-        for name, limit in rule.limits.items():
-            nodes = np.flatnonzero(self.fine.inside(rule.level, [name]))
-            found.append((nodes, limit - int(kept[nodes].sum())))
-        return found
+    @cached_property
+    def under(self) -> list[tuple[str, list[tuple[Integers, int]]]]:
+        """By rule of `place_limits` its resource, the nodes of every place, and how much more these hold."""
+        return [
+            (
+                rule.resource,
+                [
+                    (nodes, limit - int(self.lying[rule.resource][nodes].sum()))
+                    for name, limit in rule.limits.items()
+                    for nodes in [np.flatnonzero(self.fine.inside(rule.level, [name]))]
+                ],
+            )
+            for rule in self.place_limits
+        ]
 
     def narrowed(self, runs: Integers) -> Integers:
         """Return int64 [nodes of `fine`, limited resources]: what keeps every limit wherever pods lie.
@@ -203,9 +207,9 @@ class BundledSite(Site):
             int64 [nodes of `fine`]: how many pods run there.
         """
         left = self.free_by_node.copy()
-        for rule in self.place_limits:
-            own = left[:, self.fine.limited.index(rule.resource)]
-            for nodes, limit in self.under(rule):
+        for resource, places in self.under:
+            own = left[:, self.fine.limited.index(resource)]
+            for nodes, limit in places:
                 order = nodes[np.lexsort((own[nodes], runs[nodes]))]
                 gone = np.cumsum(own[order]) - own[order]
                 own[order] -= np.clip(int(own[nodes].sum()) - limit - gone, 0, own[order])
@@ -234,10 +238,8 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
         ):
             few = len(within.nodes) <= _MOST_BUNDLES
             limits = tuple(rule for rule in instance.rules if isinstance(rule, LimitRule))
-            found = replace(
-                within, has_patterns=few, kept=kept[0], used=kept[1], worth=kept[2], place_limits=limits
-            )
-            if all(limit >= 0 for rule in limits for _, limit in found.under(rule)):
+            found = replace(within, has_patterns=few, place_limits=limits, **kept)
+            if all(limit >= 0 for _, places in found.under for _, limit in places):
                 return found
     return _bundled(instance, fine, across=False)
 
@@ -280,32 +282,29 @@ def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> Bundle
     )
 
 
-def _kept(
-    instance: PlacementInstance, fine: Site
-) -> tuple[tuple[PlacementJob, ...], dict[str, Integers], Fraction] | None:
-    """Return the jobs that must stay, what of nodes is for nobody else, and their worth.
-
-    Of a node to be drained that is all. ``None`` if these jobs cannot stay.
-    """
+def _kept(instance: PlacementInstance, fine: Site) -> dict[str, Any] | None:
+    """Return what a `BundledSite` knows of jobs that must stay; ``None`` if these cannot."""
     jobs = tuple(job for job in instance.jobs if job.fixed and job.current is not None)
     if has_anti_affinity(instance) and any(
         count > 1 for job in jobs if job.current for on in job.current.on.values() for count in on.values()
     ):
         return None
-    used, worth = {name: np.zeros(len(fine.nodes), dtype=np.int64) for name in fine.limited}, Fraction(0)
+    lying, worth = {name: np.zeros(len(fine.nodes), dtype=np.int64) for name in fine.limited}, Fraction(0)
     gone = np.isin(fine.nodes, [node for rule in instance.rules for node in getattr(rule, "nodes", ())])
-    for name, own in used.items():
-        own[gone] = fine.free(name)[gone]
+    drained = {name: np.where(gone, fine.free(name), 0) for name in fine.limited}
     if jobs:
         made, _ = program(_with_jobs(instance, jobs), 1, fine)
         _, of, node, count = made.placed
-        for name, own in used.items():
+        for name, own in lying.items():
             need = np.array([one.pods.takes(name) for one in made.classes], dtype=np.int64)
             np.add.at(own, node, count * need[of])
         worth = sum(made.values, worth)
-        if len(made.labels) != len(jobs) or any((own > fine.free(name)).any() for name, own in used.items()):
+        if len(made.labels) != len(jobs):
             return None
-    return jobs, used, worth
+    used = {name: own + drained[name] for name, own in lying.items()}
+    if any((own > fine.free(name)).any() for name, own in used.items()):
+        return None
+    return {"kept": jobs, "lying": lying, "used": used, "worth": worth}
 
 
 def _with_jobs(instance: PlacementInstance, jobs: tuple[PlacementJob, ...]) -> PlacementInstance:
@@ -385,17 +384,17 @@ def limiting_rows(made: Program) -> list[Row]:
     if not isinstance(site, BundledSite):
         return found
     column, of, bundle, count = made.placed
-    for number, rule in enumerate(site.place_limits, 1):
-        need = np.array([one.pods.takes(rule.resource) for one in made.classes], dtype=np.int64)
-        free = site.fine.free(rule.resource) - site.used.get(rule.resource, 0)
+    for number, (resource, places) in enumerate(site.under, 1):
+        need = np.array([one.pods.takes(resource) for one in made.classes], dtype=np.int64)
+        free = site.free_by_node[:, site.fine.limited.index(resource)]
         for at, name in enumerate(site.nodes):
             room = int(free[site.members[at]].sum())
-            for nodes, limit in site.under(rule):
+            for nodes, limit in places:
                 if site.bundle[nodes[0]] == at:
                     room -= max(0, int(free[nodes].sum()) - limit)
             own = bundle == at
             form = summed(column[own], (count * need[of])[own])
-            found.append(Row(f"{rule.resource} within limit {number} at {name}", form, room))
+            found.append(Row(f"{resource} within limit {number} at {name}", form, room))
     return found
 
 

@@ -359,19 +359,18 @@ def _total(placed: Placed, goal: Goal | tuple[Goal, ...]) -> Fraction:
 
 
 def _value(placed: Placed, goal: goals.ValueGoal) -> Fraction:
-    instance, total = placed.instance, Fraction(0)
-    counted = {job.id for job in instance.jobs if instance.counts(goal, job)}
+    counted, total = placed.instance.counted(goal), Fraction(0)
     for job, option in placed.got.items():
         total += Fraction(option.value) if job in counted else 0
     for of, on in placed.after.items():
         pods = placed.pods[of]
         for node, number in on.items() if of[0] in counted else ():
             total += number * (Fraction(pods.value) + Fraction(pods.value_at.get(node, 0)))
-    changes = Fraction(goal.per_stop) * _jobs_stopped(placed) + Fraction(goal.per_move) * _pods_moved(placed)
-    return total - changes
+    stops, moves = _jobs_stopped(placed, goal), _pods_moved(placed, goal)
+    return total - Fraction(goal.per_stop) * stops - Fraction(goal.per_move) * moves
 
 
-def _jobs_stopped(placed: Placed, _: Any = None) -> int:
+def _jobs_stopped(placed: Placed, _: Any) -> int:
     return sum(job.stop_cost for job in placed.instance.jobs if job.id in placed.stopped)
 
 
@@ -381,7 +380,7 @@ def _pods_stopped(placed: Placed, _: goals.PodsStoppedGoal) -> int:
     )
 
 
-def _pods_moved(placed: Placed, _: Any = None) -> int:
+def _pods_moved(placed: Placed, _: Any) -> int:
     return sum(
         number * (placed.pods[of].move_cost if of in placed.pods else 1)
         for of, number in placed.moved.items()
@@ -417,11 +416,14 @@ def _spread_excess(placed: Placed, goal: goals.SpreadExcessGoal) -> int:
 
 def _stranded(placed: Placed, goal: goals.StrandedGoal) -> int:
     needs, lost = needs_of_room(placed.site, goal.needs), 0
+    there = {
+        resource: dict(zip(placed.site.nodes, placed.site.free(resource).tolist(), strict=True))
+        for resource in needs
+    }
     for inside in placed.places(goal.level).values():
         without, after = [], []
         for resource, need in needs.items():
-            at = dict(zip(placed.site.nodes, placed.site.free(resource).tolist(), strict=True))
-            free = sum(at[node] for node in inside)
+            free = sum(there[resource][node] for node in inside)
             without.append(free // need)
             after.append((free - placed.load(inside, resource)) // need)
         lost += min(without) - max(0, min(after))

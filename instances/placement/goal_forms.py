@@ -53,17 +53,17 @@ def goal_form(made: Program, goal: Goal | tuple[Goal, ...]) -> Form:
 def _value(made: Program, goal: goals.ValueGoal) -> Form:
     worth = {at: value for at, value in enumerate(made.values) if value}
     if goal.least_priority is not UNSET:
-        counted = {job.id for job in made.instance.jobs if made.instance.counts(goal, job)}
+        counted = made.instance.counted(goal)
         own = {at for (job, _), columns in made.chosen.items() if job in counted for at in columns}
         own |= {at for at, of, _, _ in made.entries if made.classes[of].job.id in counted}
         worth = {at: value for at, value in worth.items() if at in own}
     form = Form(np.array(list(worth), dtype=np.int64), np.array(list(worth.values()), dtype=object))
     for price, changes in ((goal.per_stop, _jobs_stopped), (goal.per_move, _pods_moved)):
-        form = form + changes(made).times(-Fraction(price)) if price else form
+        form = form + changes(made, goal).times(-Fraction(price)) if price else form
     return form
 
 
-def _jobs_stopped(made: Program, _: Any = None) -> Form:
+def _jobs_stopped(made: Program, _: Any) -> Form:
     form = NOTHING
     for job in made.instance.jobs:
         form = form + stopped(made, job).times(job.stop_cost)
@@ -87,7 +87,7 @@ def _pods_stopped(made: Program, _: goals.PodsStoppedGoal) -> Form:
     return form
 
 
-def _pods_moved(made: Program, _: Any = None) -> Form:
+def _pods_moved(made: Program, _: Any) -> Form:
     def cost(job: PlacementJob, name: str) -> int:
         pods = pods_named(job, name)
         return 1 if pods is None else pods.move_cost
@@ -152,9 +152,10 @@ def _spread_excess(made: Program, goal: goals.SpreadExcessGoal) -> Form:
 def _stranded(made: Program, goal: goals.StrandedGoal) -> Form:
     form = NOTHING
     needs = needs_of_room(made.site, goal.needs)
-    loads = {name: needs_of_all(made, name) for name in needs}
+    loads = {resource: needs_of_all(made, resource) for resource in needs}
+    there = {resource: made.site.free(resource) for resource in needs}
     for name, inside in each_place(made, goal.level):
-        free = {resource: int(made.site.free(resource)[inside].sum()) for resource in needs}
+        free = {resource: int(amounts[inside].sum()) for resource, amounts in there.items()}
         most = min(free[resource] // need for resource, need in needs.items())
         if most > _MOST_ROOMS:
             said = f"stranded counts more than {_MOST_ROOMS:,} pods in {name}: let them need more"
@@ -172,7 +173,7 @@ def _most_lost(each: list[tuple[Form, int]], left: list[int], most: int) -> Call
     """Return how many pods less there is room for: by the resource of which most is missing."""
     return lambda taken: min(
         most,
-        max(-((spare - load.at(taken)) // need) for (load, need), spare in zip([*each], left, strict=True)),
+        max(-((spare - load.at(taken)) // need) for (load, need), spare in zip(each, left, strict=True)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -279,13 +279,19 @@ class PlacementInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_f
 
     def counts(self, goal: ValueGoal, job: PlacementJob) -> bool:
         """Return whether a goal counts what a job is worth."""
-        if goal.least_priority is UNSET:
-            return True
-        if job.priority is not UNSET:
-            return job.priority >= goal.least_priority
+        return job.id in self.counted(goal, (job,))
+
+    def counted(self, goal: ValueGoal, jobs: Iterable[PlacementJob] | None = None) -> set[str]:
+        """Return which jobs, of all by default, a goal counts what they are worth of."""
+        some, least = self.jobs if jobs is None else jobs, goal.least_priority
+        if least is UNSET:
+            return {job.id for job in some}
         tree = tree_of(() if self.tenants is UNSET else self.tenants)
-        given = 0 if job.tenant is UNSET else tree.nodes[job.tenant].priority
-        return given >= goal.least_priority
+        given = {name: node.priority for name, node in tree.nodes.items()}
+        own = (
+            (job, given.get(str(job.tenant), 0) if job.priority is UNSET else job.priority) for job in some
+        )
+        return {job.id for job, priority in own if priority >= least}
 
 
 _DEFAULT: Goals = (ValueGoal(), JobsStoppedGoal(), PodsMovedGoal())

@@ -142,7 +142,7 @@ def read_assignment(
     numbers = Numbers.parse(raw)
     select_problem(index, 1)
     size = numbers.count(0, "the number of jobs n")
-    rows = _dense(numbers, size) if len(numbers) == 1 + size * size else _listed(numbers, size)
+    rows = _dense(numbers, size) if len(numbers) == 1 + size * size else _pairs(numbers, size)
     maximise = sense == "maximize"
     names = [f"m{i}" for i in range(size)]
     return MatchingInstance(
@@ -168,7 +168,7 @@ def _dense(numbers: Numbers, size: int) -> list[list[tuple[int, float]]]:
     return [list(enumerate(row)) for row in matrix.tolist()]
 
 
-def _listed(numbers: Numbers, size: int) -> list[list[tuple[int, float]]]:
+def _pairs(numbers: Numbers, size: int) -> list[list[tuple[int, float]]]:
     if (len(numbers) - 1) % 3:
         message = (
             f"n = {size} needs {size * size} costs or lines of i j cost; found {len(numbers) - 1} numbers"

@@ -143,10 +143,10 @@ def _said(text: str) -> Record:
 def _nodes(records: Iterable[Record], trees: Sequence[Tree], notes: Notes) -> Iterator[PlacementNodes]:
     """Yield the nodes, those alike at one place together."""
     found: list[PlacementNodes] = []
-    places = trees[0].places if trees else {}
+    levels, places = trees[0] if trees else Tree([], {})
     for record in records:
         name = record["NodeName"]
-        if places and name not in places:
+        if levels and name not in places:
             notes.add("a node that no switch and no block names is left out", name)
             continue
         capacity, used = _amounts(record.get("CfgTRES", "")), _amounts(record.get("AllocTRES", ""))

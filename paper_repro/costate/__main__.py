@@ -18,7 +18,7 @@ from typing import Any
 
 from apportion.cli.running import in_one_line
 from apportion.cluster.policies.names import CLUSTER_POLICIES
-from paper_repro.costate.bounds import Bounds, way_gone
+from paper_repro.costate.bounds import Bounds, above, way_gone
 from paper_repro.costate.decisions import decision_rows
 from paper_repro.costate.gaps import gap_rows
 from paper_repro.costate.three_types import three_types_rows
@@ -135,9 +135,9 @@ def rows_of(runs: Runs, study: Study, bounds: Sequence[float]) -> list[dict[str,
             less = [1.0 - one.avg_jct_s / beside.avg_jct_s for one, beside in zip(own, theirs, strict=True)]
             row[f"less than {other}, per cent"] = Mean.of(less).words(100.0, 1)
         unfrozen = "+" not in policy and not CLUSTER_POLICIES[policy].freezes
-        above = [one.avg_jct_s / bound - 1.0 for one, bound in zip(own, bounds, strict=True)]
-        row["above the bound, per cent"] = Mean.of(above).words(100.0, 1) if unfrozen else ""
-        way = way_gone([one.avg_jct_s for one in first], [one.avg_jct_s for one in own], bounds)
+        means = [one.avg_jct_s for one in own]
+        row["above the bound, per cent"] = above(means, bounds) if unfrozen else ""
+        way = way_gone([one.avg_jct_s for one in first], means, bounds)
         row["of the way from afs to the bound, per cent"] = way if unfrozen else ""
         for name, figure in PAID.items():
             more = [figure(one) / figure(beside) - 1.0 for one, beside in zip(own, first, strict=True)]

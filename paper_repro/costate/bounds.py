@@ -18,7 +18,7 @@ from paper_repro.icefrog.store import Runs
 from paper_repro.intervals import Mean
 from paper_repro.progress import Progress
 
-__all__ = ["Bounds", "way_gone"]
+__all__ = ["Bounds", "above", "way_gone"]
 
 
 class _Line(msgspec.Struct):
@@ -75,6 +75,11 @@ def _bound(data: Path, rounds_s: tuple[float, ...], case: Case, jct_s: Sequence[
     rules = [RoundRules(round_s=one, restart_s=case.restart_s) for one in rounds_s]
     steps = 60 if case.spread or case.early else 120  # where jobs differ a step takes six times as long
     return completion_bound(made, rules, made.submitted_s + np.array(jct_s), steps).mean_s
+
+
+def above(own: Sequence[float], bounds: Sequence[float]) -> str:
+    """Return in words, per cent: how far means are above the bounds."""
+    return Mean.of([mean / bound - 1.0 for mean, bound in zip(own, bounds, strict=True)]).words(100.0, 1)
 
 
 def way_gone(first: Sequence[float], own: Sequence[float], bounds: Sequence[float]) -> str:

@@ -15,7 +15,7 @@ from apportion.cluster.policies.rounds.remaining_work import knowing
 from apportion.cluster.simulation.rounds.accounts import ClusterSummary, summarise_cluster
 from apportion.cluster.simulation.rounds.completion_bound import completion_bound
 from apportion.cluster.simulation.rounds.job_states import RoundRules
-from paper_repro.costate.bounds import way_gone
+from paper_repro.costate.bounds import above, way_gone
 from paper_repro.intervals import Mean
 from paper_repro.joint.ablation import ablation_run, ablation_scenario, restarts_s
 from paper_repro.progress import Progress
@@ -71,12 +71,11 @@ def _row(
 ) -> dict[str, Any]:
     means = [_hours(one.avg_jct_s) for one in own]
     less = [1.0 - one / other for one, other in zip(means, first, strict=True)]
-    above = [one / bound - 1.0 for one, bound in zip(means, undercut, strict=True)]
     return {
         "policy": name,
         "average, h": Mean.of(means).words(1.0, 2),
         "less than sia, per cent": Mean.of(less).words(100.0, 1),
-        "above the bound, per cent": Mean.of(above).words(100.0, 1),
+        "above the bound, per cent": above(means, undercut),
         "of the way from sia to the bound, per cent": way_gone(first, means, undercut),
         "99th percentile, h": Mean.of([_hours(one.p99_jct_s) for one in own]).words(1.0, 1),
         "GPU-hours": Mean.of([one.gpu_hours for one in own]).words(),

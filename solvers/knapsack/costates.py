@@ -77,9 +77,9 @@ def costates(
     if compiled is None:
         return _uncompiled(rates, speed, ahead, uses, pool, sizes, counts, last)
     price = np.zeros((draws, jobs))
-    whole = [np.ascontiguousarray(one, dtype=np.int64) for one in (speed, uses, pool, sizes)]
+    rows, *of_options = (np.ascontiguousarray(one, dtype=np.int64) for one in (speed, uses, pool, sizes))
     weighed = np.ascontiguousarray(counts, dtype=np.float64)
-    compiled.run(rates, whole[0], weighed, *whole[1:], float(counts.mean()), float(last), ahead, price)
+    compiled.run(rates, rows, weighed, *of_options, float(counts.mean()), float(last), ahead, price)
     return price.T
 
 
