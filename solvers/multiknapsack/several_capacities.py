@@ -17,6 +17,7 @@ from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
 from apportion.solvers.multiknapsack.dual import solve_large
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
+from apportion.solvers.multiknapsack.marginal_jobs import near_optimum
 from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
     OptionTable,
@@ -176,6 +177,10 @@ class _Run:
             best.take(np.full(model.num_jobs, -1, dtype=np.int64))
         if is_wide(model):
             return self._listed()
+        near, hint = near_optimum(model, best, self._shown, self._options, self._clock, hint)
+        if near is not None:
+            return near
+        self._mark("margin")
         menus = build(model)
         if menus is None:
             return StopReason("proven", infeasible=True)
@@ -205,7 +210,7 @@ class _Run:
         dual, top = solve_large(
             menus,
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
-            start=menus.restrict(hint) if sparse and hint is not None else None,
+            start=None if hint is None else menus.restrict(hint),
             late=self._clock.late,
             seconds=None if self._options.deterministic else self._clock.remaining,
             anchor=best.among(menus),
@@ -216,14 +221,13 @@ class _Run:
         self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
-        if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
-            near_start(menus, dual.multipliers, np.asarray(start, dtype=np.int64), best, self._clock.late)
         long = menus.num_options * menus.num_capacities > _LONG_REPAIR
         if not sparse and self._clock.late() and len(self._densities) == _DENSITIES:
             self._greedy(menus, most=1)  # as quick as the next, which hangs on a dual that was cut short
         elif not sparse and (self._clock.late() or (long and self._clock.remaining is not None)):
             self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
+            self._near_start(menus, dual.multipliers, start)
             near_choices(menus, top, dual.multipliers, dual.choices, best, self._late_soon())
             self._mark("repair")
             rest = best, self._shown, self._options, self._clock, self._counters, self._mark
@@ -237,6 +241,8 @@ class _Run:
             self._mark("repair")
         if (ended := self._shown.ended(self._clock)) is not None:
             return ended
+        if not sparse:
+            self._near_start(menus, dual.multipliers, start)
         kept = menus if quick else without_dominated(menus)
         search = Search(kept, dual.multipliers, dual.bound, best, self._options, self._clock, self._counters)
         ending = search.first_turn() if quick else None
@@ -247,6 +253,13 @@ class _Run:
             ending = search.run()
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)
+
+    def _near_start(
+        self, menus: OptionTable, weights: NDArray[np.float64], start: NDArray[np.int64] | None
+    ) -> None:
+        """Offer a choice near a start that does not fit."""
+        if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
+            near_start(menus, weights, np.asarray(start, dtype=np.int64), self._best, self._clock.late)
 
     def _late_soon(self) -> Callable[[], bool]:
         """Return what says whether a share of the time left is over, at a limit by the clock."""

@@ -1,0 +1,122 @@
+"""The jobs at the margin: what a core and the settled jobs say together is true of all, and is near."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from tests.solvers.multiknapsack.test_parts import relaxation
+from tests.solvers.multiknapsack.test_several_capacities import random_mmkp
+from tests.strategies import knapsacks
+
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
+from apportion.models import MultipleChoiceKnapsack
+from apportion.solvers.multiknapsack.dual import model_bound
+from apportion.solvers.multiknapsack.marginal_jobs import core_of
+from apportion.solvers.multiknapsack.option_table import bound_at
+from apportion.solvers.multiknapsack.several_capacities import solve
+
+
+@given(model=knapsacks(), size=st.integers(0, 12), data=st.data())
+def test_a_core_beside_the_settled_jobs_is_the_whole_model(
+    model: MultipleChoiceKnapsack, size: int, data: st.DataObject
+) -> None:
+    price = st.floats(0.0, 30.0)
+    caps = model.num_capacities
+    prices = np.array(data.draw(st.lists(price, min_size=caps, max_size=caps)), dtype=np.float64)
+    whole = model_bound(model, prices)
+    if whole is None:
+        return
+    core = core_of(model, prices, size)
+    if core is None:
+        return
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    settled = sign * model.objective(core.settled)
+    tiny = 1e-9 * max(1.0, abs(whole))
+    assert abs(core.bound - sign * whole) <= tiny
+    # every job's best option is in the core or settled: the two bounds are one
+    assert abs(bound_at(core.menus, prices) + settled - sign * whole) <= tiny
+    sizes = np.diff(core.menus.offsets)
+    assert (sizes > 1).all() and (core.settled[core.jobs] == -1).all()
+    choice = core.menus.offsets[:-1] + np.array([data.draw(st.integers(0, int(n) - 1)) for n in sizes])
+    rows = core.whole(choice)
+    kept = (core.menus.used(choice) <= core.menus.capacities).all()
+    assert kept == (model.used(rows) <= model.capacities).all()
+    rules = {violation.rule for violation in model.check(rows).violations}
+    assert "option" not in rules and "required" not in rules
+    assert sign * model.objective(rows) == pytest.approx(settled + core.menus.values[choice].sum(), abs=tiny)
+
+
+def _near(outcome: Outcome, model: MultipleChoiceKnapsack, gap: float) -> None:
+    """Assert that a choice fits, and that the multipliers alone show it to be so near the optimum."""
+    assert outcome.point is not None and outcome.multipliers is not None and outcome.bound is not None
+    report = model.check(outcome.point)
+    assert report.feasible and report.objective == outcome.objective
+    bound = model_bound(model, outcome.multipliers)
+    assert bound == outcome.bound
+    assert abs(bound - report.objective) <= gap * abs(bound)
+
+
+def _changed(model: MultipleChoiceKnapsack, share: float, seed: int) -> MultipleChoiceKnapsack:
+    """Return a model in which a share of the jobs have other values and uses."""
+    rng = np.random.default_rng(seed)
+    other = np.repeat(rng.random(model.num_jobs), np.diff(model.offsets)) < share
+    values = np.where(other, rng.permutation(model.values), model.values)
+    uses = np.where(other[:, None], rng.permutation(model.uses), model.uses)
+    return replace(model, values=values, matrix=uses)
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("capacities", [2, 6])
+def test_large_models_end_at_the_margin(capacities: int, required: bool) -> None:
+    model = random_mmkp(9_000, 5, capacities, seed=capacities, required=required)
+    found = solve(model, SolveOptions(time_limit=60.0, gap=1e-4))
+    assert found.termination is Termination.GAP_REACHED
+    # with two capacities and all required prices tie most jobs: the whole model is looked at after all
+    assert "build" not in found.seconds or (capacities == 2 and required)
+    _near(found, model, 1e-4)
+    assert found.bound == pytest.approx(relaxation(model), rel=1e-6)
+
+
+def test_costs_are_as_near() -> None:
+    model = replace(random_mmkp(9_000, 5, 3, seed=3, required=True), sense="minimize")
+    found = solve(model, SolveOptions(time_limit=60.0, gap=1e-4))
+    assert "build" not in found.seconds
+    _near(found, model, 1e-4)
+
+
+def test_sparse_uses_end_there_too() -> None:
+    rng = np.random.default_rng(5)
+    jobs, each, racks = 12_000, 3, 24
+    uses = np.zeros((jobs * each, racks), dtype=np.int64)
+    sizes = rng.integers(1, 9, jobs * each)
+    uses[np.arange(jobs * each), rng.integers(0, racks, jobs * each)] = sizes
+    model = MultipleChoiceKnapsack.from_arrays(
+        rng.integers(5, 61, jobs * each).astype(float),
+        csr_array(uses),
+        np.arange(0, jobs * each + 1, each),
+        np.full(racks, int(sizes.sum()) // (3 * 4 * racks)),
+        required=False,
+    )
+    found = solve(model, SolveOptions(time_limit=60.0, gap=1e-3))
+    assert "build" not in found.seconds
+    _near(found, model, 1e-3)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0, 1e6])
+def test_prices_of_any_earlier_round_lead_there(wrong: float) -> None:
+    model = random_mmkp(9_000, 5, 3, seed=11)
+    options = SolveOptions(time_limit=60.0, gap=1e-4)
+    first = solve(model, options)
+    later = _changed(model, 0.01, seed=1)
+    assert first.point is not None and first.multipliers is not None
+    hint: NDArray[np.float64] = first.multipliers if wrong == 1.0 else wrong * np.ones(3)
+    again = solve(later, options, start=first.point, hint=hint)
+    assert "build" not in again.seconds
+    _near(again, later, 1e-4)
