@@ -155,9 +155,10 @@ def near_optimum(
     clock: Clock,
     hint: NDArray[np.float64] | None,
 ) -> tuple[StopReason | None, NDArray[np.float64] | None]:
-    """Offer what cores lead to; return how that ended, if it is near enough, and the best prices known.
+    """Offer what cores lead to; return how that ended, if it is near enough, and the last prices.
 
-    Until there is a choice the clock is not looked at: nothing else has one sooner.
+    Where jobs are few nothing is looked at, and there are no prices. Until there is a choice the clock is
+    not looked at: nothing else has one sooner.
 
     Parameters
     ----------
@@ -174,9 +175,9 @@ def near_optimum(
     """
     cells = _SIZES[0] * model.num_capacities
     if model.num_jobs < _MANY_JOBS or model.num_options < _MANY_OPTIONS or cells > _CELLS:
-        return None, hint
+        return None, None
     if (model.required & (np.diff(model.offsets) == 0)).any():
-        return None, hint
+        return None, None
     gap = min(1e-8, 0.01 * options.gap) or 1e-8
     prices, offered = hint, False
 

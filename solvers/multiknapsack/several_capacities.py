@@ -177,7 +177,7 @@ class _Run:
             best.take(np.full(model.num_jobs, -1, dtype=np.int64))
         if is_wide(model):
             return self._listed()
-        near, hint = near_optimum(model, best, self._shown, self._options, self._clock, hint)
+        near, priced = near_optimum(model, best, self._shown, self._options, self._clock, hint)
         if near is not None:
             return near
         self._mark("margin")
@@ -207,10 +207,11 @@ class _Run:
             self._greedy(menus)
         elif self._is_hurried(menus):
             self._greedy(menus, most=1)
+        known = hint if sparse and priced is None else priced
         dual, top = solve_large(
             menus,
             gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
-            start=None if hint is None else menus.restrict(hint),
+            start=None if known is None else menus.restrict(known),
             late=self._clock.late,
             seconds=None if self._options.deterministic else self._clock.remaining,
             anchor=best.among(menus),
