@@ -130,8 +130,8 @@ _ROUNDS = 400
 _RAISES = 5
 _KEPT = 12
 """Choices kept for repair."""
-_AT_ONCE = 50_000
-"""Uses up to which the compiled twin, which does not look at the clock, takes some milliseconds."""
+_AT_ONCE = 400_000
+"""Uses up to which the compiled twin, which does not look at the clock, takes some tens of milliseconds."""
 _LARGE = 30_000
 """From so many options on, most evaluations are made on a sample of jobs and on the options near the top."""
 

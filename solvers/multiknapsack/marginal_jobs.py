@@ -31,7 +31,7 @@ from apportion.solvers.multiknapsack.repair import filled, repaired
 __all__ = ["Core", "core_of", "near_optimum"]
 
 
-_MANY_JOBS, _MANY_OPTIONS = 5_000, 30_000
+_MANY_JOBS, _MANY_OPTIONS = 300, 30_000
 """Jobs and options from which on the core is looked at first."""
 _SIZES = (4_096, 32_768)
 """Options of a core beside the best of each job: of the first, and of one more where that was too small."""

@@ -39,8 +39,6 @@ __all__ = ["solve"]
 
 _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
-_LONG_REPAIR = 200_000
-"""Uses from which a limit could end a repair before anything fits: a greedy choice comes first."""
 _REPAIR_SHARE = 0.25
 """Share of the time left that a repair of menus of few uses has: a local search from any choice does more."""
 _MANY = 8
@@ -55,8 +53,6 @@ _ALONE, _WHOLE = 0.0, 1.0
 """What is added to the uses in a choice by density: nothing, or as much as a whole capacity has."""
 _DENSITIES = 2
 """Choices by density that there are: the first is the better one most of the time."""
-_PER_USE = 6e-8
-"""Seconds of a choice by density for each use."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -205,8 +201,6 @@ class _Run:
         # one call of HiGHS, or a dual, may take all of the time before any repair
         if sparse or (menus.num_capacities >= _MANY and not quick):
             self._greedy(menus)
-        elif self._is_hurried(menus):
-            self._greedy(menus, most=1)
         known = hint if sparse and priced is None else priced
         dual, top = solve_large(
             menus,
@@ -222,10 +216,9 @@ class _Run:
         self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
-        long = menus.num_options * menus.num_capacities > _LONG_REPAIR
         if not sparse and self._clock.late() and len(self._densities) == _DENSITIES:
             self._greedy(menus, most=1)  # as quick as the next, which hangs on a dual that was cut short
-        elif not sparse and (self._clock.late() or (long and self._clock.remaining is not None)):
+        elif not sparse and self._clock.late():
             self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
             self._near_start(menus, dual.multipliers, start)
@@ -269,13 +262,6 @@ class _Run:
             return clock.late
         until = clock.seconds + _REPAIR_SHARE * left
         return lambda: clock.seconds >= until
-
-    def _is_hurried(self, menus: OptionTable) -> bool:
-        """Return whether a dual may take all of a short limit, and a choice by density does not."""
-        size, limit, left = menus.matrix.size, self._options.time_limit, self._clock.remaining
-        if limit is None or left is None or size <= _LONG_REPAIR:
-            return False
-        return limit <= 2.0 * _SHORT and left > size * _PER_USE
 
     def greedy_at_last(self) -> None:
         """Offer the choices by density where the limit is too short for others to be surely as good."""
