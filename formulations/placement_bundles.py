@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
+from itertools import cycle, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -125,6 +126,22 @@ class PlacementByBundle(PlacementByShape):
                 nodes = [node for _, of, at, count in entries for node in self._now(of, at, count)]
                 if max(nodes, default=-1) >= 0:
                     found[row] = tuple(nodes)
+        return found
+
+    def lying(self, choice: NDArray[np.int64]) -> dict[int, tuple[int, ...]]:
+        """Return by option, of a choice whose nodes are known, where its pods are, see `PodMenus`."""
+        site, found, known = self.program.site, {}, {}
+        assert isinstance(site, BundledSite)
+        for bundle, jobs in self._inside(choice).items():
+            for job, own in zip(jobs, self._packing(bundle, jobs).known or (), strict=False):
+                known[job, bundle] = iter([self._nodes[bundle][at] for at in own])
+        for job, row in enumerate(choice.tolist()):
+            nodes = list[int]()
+            for _, _, bundle, count in self.program.entries[self._entries[0][row] : self._entries[1][row]]:
+                there = known.get((job, bundle), iter(site.members[bundle].tolist()))
+                nodes += islice(there if self._nodes[bundle] else cycle(there), count)
+            if nodes:
+                found[row] = tuple(nodes)
         return found
 
     def _now(self, of: int, bundle: int, count: int) -> list[int]:

@@ -128,6 +128,10 @@ class NearPlacingFormulation(PlacedFormulation, Protocol):
         """Return the options as pods on nodes; ``None`` where anything else limits them."""
         ...
 
+    def lying(self, choice: NDArray[np.int64]) -> Mapping[int, tuple[int, ...]]:
+        """Return by option, of a choice that was placed, the nodes of its pods, as in `pod_menus`."""
+        ...
+
     def weighted(
         self, weights: NDArray[np.float64], prices: NDArray[np.float64]
     ) -> tuple[NearPlacingFormulation, NDArray[np.float64]]:

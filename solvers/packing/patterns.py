@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby, islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,10 @@ _NEARLY = (0.0, 0.01, 0.02, 0.05, 0.1)
 """and relative distances from its prices at which patterns are made for all."""
 _AT_ONCE = 300
 """Patterns that are added at a time, about, as long as there are not more sorts of nodes."""
+_BEYOND = 10.0
+"""What going beyond a limit costs, of what all choosers can be worth."""
+_AGAIN = 6
+"""How often it begins anew, so as to keep floors."""
 _CLOSE = 1e-9
 """Relative difference between the bound and the optimum of some columns that counts as none."""
 _FEWEST, _MOST = 12, 64
@@ -70,7 +75,9 @@ class Relaxation(NamedTuple):
     patterns
         Bundle, sort and kinds, the latter by their position among those of the bundle, and on how many nodes.
     worth
-        The value, by the columns that were there.
+        The value, by the columns that were there; less what going beyond limits costs.
+    within
+        Whether limits are kept.
     """
 
     weights: NDArray[np.float64]
@@ -78,6 +85,7 @@ class Relaxation(NamedTuple):
     taken: NDArray[np.float64]
     patterns: list[tuple[int, int, tuple[int, ...], float]]
     worth: float
+    within: bool = True
 
 
 def relaxed(menus: PodMenus, seconds: float | None, near: Relaxation | None = None) -> Relaxation | None:
@@ -114,12 +122,12 @@ def relaxed(menus: PodMenus, seconds: float | None, near: Relaxation | None = No
         now = master.solved(left)
         if now is None:
             return found
-        objective, (weights, prices, of_sorts, taken, times) = now
+        objective, (weights, prices, of_sorts, taken, times, beyond) = now
         bound, added = master.priced(weights, prices, of_sorts)
         if bound < best:
             best, kept = bound, (weights, prices)
         patterns = [(*one, much) for one, much in zip(master.patterns, times.tolist(), strict=False) if much]
-        found = Relaxation(*kept, taken, patterns, objective)
+        found = Relaxation(*kept, taken, patterns, objective, not (beyond > _WHOLE).any())
         if not added or best - objective <= _CLOSE * abs(best):
             return found
 
@@ -128,6 +136,7 @@ class _Master:
     """The programme over the patterns so far.
 
     Rows: choosers, kinds, sorts of all bundles, limits. A column of a pattern counts all nodes of its sort.
+    Every limit has a column that goes beyond it at a high cost: the first patterns may be too few for floors.
     """
 
     def __init__(self, menus: PodMenus, near: Relaxation | None) -> None:
@@ -152,6 +161,12 @@ class _Master:
         no_sort = csr_array((options, self._numbers.size))
         columns = hstack([one, self._pods, no_sort, menus.rows], format="csr")
         self._programme.add(menus.values, columns.indptr, columns.indices, columns.data)
+        limits = np.arange(menus.rooms.size)
+        high = -_BEYOND * float(np.maximum.reduceat(np.abs(menus.values), menus.offsets[:-1]).sum())
+        most = np.asarray(menus.rows.sum(axis=0), dtype=np.float64).ravel()
+        self._programme.add(
+            np.full(limits.size, high), np.arange(limits.size + 1), self._limits + limits, -most
+        )
         if near is not None:
             before = dict.fromkeys((at, kinds) for at, _, kinds, _ in near.patterns)
             pairs = ((at, sort, kinds) for at, kinds in before for sort in menus.contents[at].holding(kinds))
@@ -166,7 +181,7 @@ class _Master:
             )
 
     def solved(self, seconds: float | None) -> tuple[float, list[NDArray[np.float64]]] | None:
-        """Return the optimum: its value; prices of kinds, limits and sorts, what is taken of each column."""
+        """Return the optimum: its value; prices of kinds, limits, sorts; what is taken of every column."""
         said = self._programme.solved(seconds)
         if said is None:
             return None
@@ -174,8 +189,8 @@ class _Master:
             np.maximum(said.duals, 0.0), [self._kinds, self._first_sort, self._limits]
         )
         number = np.array([self._numbers[self._sorts[at] + sort] for at, sort, _ in self.patterns])
-        taken, times = said.point[: self._options], said.point[self._options :] * number
-        return said.objective, [kinds, limits, sorts / self._numbers, taken, times]
+        taken, beyond, times = np.split(said.point, [self._options, self._options + limits.size])
+        return said.objective, [kinds, limits, sorts / self._numbers, taken, times * number, beyond]
 
     def priced(
         self, weights: NDArray[np.float64], prices: NDArray[np.float64], of_sorts: NDArray[np.float64]
@@ -214,6 +229,7 @@ def rounded(
     found: Relaxation,
     seconds: float | None,
     keeps: Keeps | None = None,
+    begin: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
     *,
     gap: float = 0.0,
     again: bool = True,
@@ -227,11 +243,12 @@ def rounded(
     as long as that pays: their relaxation says before whether it can; a plan within the relative `gap` of the
     relaxation is good enough. Where pods are somewhere now, it begins
     with everybody there if that is worth more, and ends with a plan in which they do not stay first of all. A
-    plan that does not keep what `keeps` says of options and nodes is taken where none does.
+    plan that does not keep what `keeps` says of options and nodes is taken where none does; where the first
+    one does not, it goes on from what `begin` has, by option the nodes of its pods.
     """
     left, runs, begun = math.inf if seconds is None else seconds, bool(menus.now), time.perf_counter()
     enough = found.worth / (1.0 + gap) - _CLOSE * found.worth
-    end, most = begun + (_OTHERS if runs else 1.0) * left, (True, enough)
+    end, most = begun + (_OTHERS if runs else 1.0) * left, (True, 0, enough)
     best = _Plan(menus, keeps)
     _complete(best, found, end)
     if runs and best.rank < most:
@@ -239,29 +256,60 @@ def rounded(
         _complete(present, present.relaxed(end), end)
         _complete(other, found, end)
         if again and other.rank < most:
-            best = max(present, best, key=lambda plan: plan.rank)
+            best = max(present, best, key=_rank)
             best = _improved(best, enough, begun + _STAYING * left)
             other = other if best.rank >= most else _improved(other, enough, end)
-        best = max(best, present, other, key=lambda plan: plan.rank)
+        best = max(best, present, other, key=_rank)
     elif again:
+        if best.rank[1] < 0:
+            best = _improved(_above_floors(best, end), -math.inf, begun + _OTHERS * left)
+            best = max(best, _Plan(replace(menus, now=begin), keeps).staying(), key=_rank)
         best = _improved(best, enough, end)
     if runs:
         best.stays(menus.now, begun + left - time.perf_counter() if math.isfinite(left) else None)
     return best.options, best.nodes
 
 
+def _above_floors(plan: _Plan, end: float) -> _Plan:
+    """Return the best of a plan and others that were to leave more and more of limits that waiting takes."""
+    best, margin = plan, -plan.rank[1]
+    for _ in range(_AGAIN):
+        trial = best.anew(margin)
+        part = trial.relaxed(end)
+        if part is None or not part.within:  # too much to leave
+            margin = 3 * margin // 4
+            continue
+        _complete(trial, part, end)
+        best = max(best, trial, key=_rank)
+        if best.kept:
+            break
+        margin = max(3 * margin // 2, margin - trial.rank[1])
+    return best
+
+
+def _rank(plan: _Plan) -> tuple[bool, int, float]:
+    return plan.rank
+
+
 def _improved(plan: _Plan, enough: float, end: float) -> _Plan:
     """Return a plan after its choosers, those on some nodes, were placed anew as long as that pays."""
     best, in_vain, random = plan, 0, np.random.default_rng(0)
-    tries = min(_IN_VAIN, plan.options.size // 2)
-    while in_vain < tries and best.worth < enough and time.perf_counter() < end:
-        trial = best.without(random)
+    tries, margin = min(_IN_VAIN, plan.options.size // 2), 0
+    while in_vain < tries and best.rank < (True, 0, enough) and time.perf_counter() < end:
+        trial = best.without(random, margin)
         part = trial.relaxed(end)
         in_vain += 1
-        if part is not None and trial.worth + part.worth > best.worth + _CLOSE * abs(best.worth):
-            _complete(trial, part, end)
-            if trial.worth > best.worth and trial.rank > best.rank:
-                best, in_vain = trial, 0
+        margin //= 2
+        if (
+            part is None
+            or not part.within
+            or (best.kept and trial.worth + part.worth <= best.worth + _CLOSE * abs(best.worth))
+        ):
+            continue
+        _complete(trial, part, end)
+        margin = max(margin, -trial.rank[1])  # the next one has to leave what this one goes beyond limits
+        if trial.rank > best.rank:
+            best, in_vain = trial, 0
     return best
 
 
@@ -286,6 +334,11 @@ class _Plan:
         self._owner = menus.owner
         self._first = np.searchsorted(menus.option, np.arange(menus.values.size + 1))
         self._size = np.bincount(menus.option, menus.count, menus.values.size)
+        without = np.flatnonzero(self._size == 0)
+        self._waits = np.full(choosers, -1, dtype=np.int64)
+        self._waits[self._owner[without]] = without
+        self._is_floor = np.asarray(menus.rows[without].sum(axis=0)).ravel() > 0
+        self._margin = np.zeros_like(menus.rooms)
         self._weights = 1.0 / np.maximum(1, menus.free.sum(axis=0))
         self._asked, self._options = menus, np.arange(menus.values.size)
 
@@ -295,17 +348,37 @@ class _Plan:
         return float(self._menus.values[self.options[self.options >= 0]].sum())
 
     @property
-    def rank(self) -> tuple[bool, float]:
-        """Whether it keeps what plans must, then what it is worth: the greater the better."""
-        return self._keeps is None or self._keeps(self.options, self.nodes), self.worth
+    def kept(self) -> bool:
+        """Whether it keeps what plans must."""
+        return self._keeps is None or self._keeps(self.options, self.nodes)
 
-    def without(self, random: np.random.Generator) -> _Plan:
-        """Return the same, the choosers on some nodes being open: on nodes with much left, and on any."""
+    @property
+    def rank(self) -> tuple[bool, int, float]:
+        """Whether it is kept; how much it lacks of further limits, as less than 0; what it is worth."""
+        return self.kept, int(np.minimum(self._rooms(np.ones_like(self._is_open)), 0).sum()), self.worth
+
+    def _rooms(self, decided: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return what some choosers leave of further limits; who has nothing takes what waiting takes."""
+        having = np.where(self.options < 0, self._waits, self.options)[decided]
+        taken = self._menus.rows[having[having >= 0]].sum(axis=0)
+        return self._menus.rooms - np.asarray(taken).ravel().astype(np.int64)
+
+    def without(self, random: np.random.Generator, margin: int) -> _Plan:
+        """Return the same, the choosers on some nodes being open: on nodes with much left, and on any.
+
+        They are to leave a margin of limits that waiting takes.
+        """
         other, nodes, half = copy(self), self._left.shape[1], int(random.integers(_FEWEST, _MOST)) // 2
         emptiest = np.argsort(-(self._weights @ self._left) * random.random(nodes), kind="stable")
         some = np.zeros(nodes, dtype=np.bool_)
         some[emptiest[:half]] = some[random.integers(0, nodes, half)] = True
-        other.opens([at for at, own in enumerate(self.nodes) if own and some[list(own)].any()])
+        other.opens([at for at, own in enumerate(self.nodes) if own and some[list(own)].any()], margin)
+        return other
+
+    def anew(self, margin: int) -> _Plan:
+        """Return the same with nothing placed, which is to leave a margin of limits that waiting takes."""
+        other = copy(self)
+        other.opens(np.flatnonzero(self.options >= 0).tolist(), margin)
         return other
 
     def staying(self) -> _Plan:
@@ -317,8 +390,9 @@ class _Plan:
                 self._puts(option, lying)
         return self
 
-    def opens(self, gone: Sequence[int]) -> None:
+    def opens(self, gone: Sequence[int], margin: int) -> None:
         """Take away what some choosers have, and let everybody who has nothing have any option."""
+        self._margin = margin * self._is_floor
         self._left, self.options, self.nodes = self._left.copy(), self.options.copy(), list(self.nodes)
         for chooser in gone:
             needs = self._menus.needs[self._kinds(int(self.options[chooser]))]
@@ -336,7 +410,6 @@ class _Plan:
         if not some.any() or left <= 0.0:
             return None
         options, entries = np.flatnonzero(some), some[menus.option]
-        taken = self.options[self.options >= 0]
         sizes = np.bincount(self._owner[options], minlength=self._is_open.size)[self._is_open]
         self._options = options
         self._asked = replace(
@@ -349,7 +422,7 @@ class _Plan:
             free=self._left.T,
             narrowed=None,
             rows=menus.rows[options],
-            rooms=menus.rooms - np.asarray(menus.rows[taken].sum(axis=0)).ravel().astype(np.int64),
+            rooms=self._rooms(~self._is_open) - self._margin,
             share=menus.share[options],
         )
         return relaxed(self._asked, None if math.isinf(left) else left, near)

@@ -8,12 +8,20 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import apportion
+from apportion.formulations.placement_bundles import PlacementByBundle
+from apportion.instances import PlacementInstance
+from apportion.instances.kinds import kind_of
+from apportion.instances.placement.generator import generate_menus
+from apportion.instances.tenants.ledger import under_floors
+from apportion.instances.tenants.schema import Tenant
 from apportion.io.stored import document, verify
 from apportion.proofs import reference
 from apportion.proofs.certificate import encode
 from apportion.proofs.statement import statement_of
+from apportion.solvers.packing.patterns import relaxed, rounded
 from tests.budgets import examples
 from tests.hunt import truth_tenants
 from tests.hunt.draw_tenants import placement_of_tenants
@@ -134,3 +142,41 @@ def test_tenants_are_explained_and_changed() -> None:
     session.remove_job("b0")
     plan: Any = session.decide().plan
     assert {*plan["placement"]} in ({"a0", "b1"}, {"a1", "b1"})
+
+
+def _between_three(seed: int) -> PlacementInstance:
+    """Return menus of three tenants on sixteen nodes, which have room for half of what they want."""
+    made = generate_menus(seed, 24, 16)
+    jobs = tuple(structs.replace(job, tenant=f"t{at % 3}") for at, job in enumerate(made.jobs))
+    return structs.replace(made, jobs=jobs, tenants=tuple(Tenant(f"t{at}") for at in range(3)))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_rounded_patterns_keep_floors_under_every_tenant(seed: int) -> None:
+    instance = under_floors(_between_three(seed), dict.fromkeys(("t0", "t1", "t2"), 450))
+    near = PlacementByBundle(instance)
+    menus = near.pod_menus()
+    assert menus is not None and near.keeps is not None
+    found = relaxed(menus, None)
+    assert found is not None and found.within
+    rows, nodes = rounded(menus, found, None, near.keeps)
+    assert near.keeps(rows, nodes)
+    worth = float(menus.values[rows[rows >= 0]].sum())
+    assert 0.93 * found.worth <= worth <= found.worth * (1 + 1e-9)
+    # and where it begins with a plan, that is on the nodes where its pods are
+    choice = near.placed_on(rows, nodes)
+    assert choice is not None
+    known = {name: packing.known or () for name, packing in near.packings(choice).items()}
+    assert kind_of(instance).check(instance, near.plan_on(choice, known)).feasible
+    lying = near.lying(choice)
+    assert {row: sorted(lying[row]) for row in rows[rows >= 0].tolist()} == {
+        row: sorted(nodes[job]) for job, row in enumerate(rows.tolist()) if row >= 0
+    }
+
+
+def test_floors_that_nodes_cannot_hold_are_said_to_be_beyond() -> None:
+    instance = under_floors(_between_three(0), dict.fromkeys(("t0", "t1", "t2"), 1200))  # a node is 96
+    menus = PlacementByBundle(instance).pod_menus()
+    assert menus is not None
+    found = relaxed(menus, None)
+    assert found is not None and not found.within

@@ -324,11 +324,13 @@ class PlacedStructure(CompiledKnapsack):
         try:
             with released():
                 found = relaxed(menus, None if left is None else _PATTERNS * left)
-                if found is None:
+                if found is None or not found.within:
                     return self, known, None
                 seconds = None if left is None else _ROUNDED * left
+                before = self.placeable(known.point, call) if menus.rooms.size else None
+                begin = {} if before is None else near.lying(rows_of(before))
                 rows, nodes = rounded(
-                    menus, found, seconds, near.keeps, gap=call.options.gap, again=not deterministic
+                    menus, found, seconds, near.keeps, begin, gap=call.options.gap, again=not deterministic
                 )
         except KeyboardInterrupt:  # remembered by whoever deferred it
             return self, known, None
