@@ -174,7 +174,7 @@ def near_optimum(
         Prices to begin at, float64 [capacities] >= 0.
     """
     cells = _SIZES[0] * model.num_capacities
-    if model.num_jobs < _MANY_JOBS or model.num_options < _MANY_OPTIONS or cells > _CELLS:
+    if model.num_jobs < _MANY_JOBS or model.num_options < _MANY_OPTIONS or not 0 < cells <= _CELLS:
         return None, None
     if (model.required & (np.diff(model.offsets) == 0)).any():
         return None, None

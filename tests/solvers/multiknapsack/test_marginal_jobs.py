@@ -17,6 +17,7 @@ from tests.strategies import knapsacks
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
+from apportion.solvers.multiknapsack import marginal_jobs
 from apportion.solvers.multiknapsack.dual import model_bound
 from apportion.solvers.multiknapsack.marginal_jobs import core_of
 from apportion.solvers.multiknapsack.option_table import bound_at
@@ -120,3 +121,33 @@ def test_prices_of_any_earlier_round_lead_there(wrong: float) -> None:
     again = solve(later, options, start=first.point, hint=hint)
     assert "build" not in again.seconds
     _near(again, later, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rooms", "required", "scale"),
+    [((10**9, 10**9), False, 1.0), ((0, 0), False, 1.0), ((0, 0), True, 1.0), ((10**9, 3), False, 1.0),
+     ((9_000, 9_000), False, -1.0), ((9_000, 9_000), False, 1e290), ((30_000, 30_000), True, 1e-290)],
+)  # fmt: skip
+def test_edges_end_as_without_it(
+    rooms: tuple[int, int], required: bool, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    model = MultipleChoiceKnapsack.from_arrays(
+        scale * rng.random(40_000),
+        rng.integers(1, 9, (40_000, 2)),
+        np.arange(0, 40_001, 4),
+        rooms,
+        required=required,
+    )
+    options = SolveOptions(time_limit=60.0, gap=1e-4)
+    found = solve(model, options)
+    monkeypatch.setattr(marginal_jobs, "_MANY_JOBS", 10**9)
+    without = solve(model, options)
+    assert (found.point is None) == (without.point is None)
+    if found.point is None:
+        assert found.termination is without.termination is Termination.INFEASIBLE
+        return
+    assert model.check(found.point).feasible and found.objective is not None and found.bound is not None
+    assert without.objective is not None and without.bound is not None
+    assert found.objective <= without.bound and without.objective <= found.bound
+    assert found.objective == pytest.approx(without.objective, rel=2e-4)

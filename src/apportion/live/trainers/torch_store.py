@@ -3,6 +3,10 @@
 PyTorch's usual stores listen on a port and know no secret: whoever reaches it can join, read and write, and
 what ``torchrun`` keeps there is pickled state, so a stranger could run code as the user who trains. A
 `FileStore` in a folder of mode 0700 is open to that user alone.
+
+Started by `apportion.live.trainers.torchrun` as ``python -m apportion.live.trainers.torch_store [-m] SCRIPT
+...`` it runs one training script as one rank, whose process group meets at that file even if the script names
+a port.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import runpy
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from importlib import import_module
@@ -21,7 +27,7 @@ from apportion.live.trainer_protocol import Assignment
 if TYPE_CHECKING:
     from torch.distributed import Store
 
-__all__ = ["meet_at_the_file", "open_store", "store_path"]
+__all__ = ["main", "meet_at_the_file", "open_store", "store_path"]
 
 _FOLDER = ".rendezvous"
 
@@ -65,3 +71,19 @@ def meet_at_the_file(assignment: Assignment) -> None:
         raise RuntimeError("the ranks of a generation meet once")
 
     rendezvous._rendezvous_handlers["env"] = handler  # noqa: SLF001
+
+
+def main() -> None:
+    """Set up where the ranks meet, then become the script."""
+    meet_at_the_file(Assignment.from_environment())
+    sys.argv = sys.argv[1:]
+    if sys.argv[0] == "-m":
+        sys.argv = sys.argv[1:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

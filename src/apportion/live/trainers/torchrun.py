@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "submit it with the same --min and --max"
         )
     per_node = _per_node(parser, given.nproc_per_node)
-    command = [sys.executable, "-m", "apportion.live.trainers.torch_entry", *given.script]
+    command = [sys.executable, "-m", "apportion.live.trainers.torch_store", *given.script]
     for local_rank in range(per_node):
         if asked:
             break
