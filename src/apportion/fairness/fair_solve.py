@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.core.options import KnownBound, Point, SolveOptions
 from apportion.core.outcome import Termination, meets, relative_gap
 from apportion.core.solution import Level, Solution
@@ -36,7 +36,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving import registry
 from apportion.solving.call import Call, Subject, kind_of_any
 from apportion.solving.compiled_model import CompiledModel
-from apportion.solving.pipeline import Compiler, menus_of_tenants, solved, structure_of, structured
+from apportion.solving.pipeline import Compiler, entry_of, menus_of_tenants, solved, structure_of, structured
 
 __all__ = ["Prefer", "Sharing", "Tie", "broken_by_objective", "fair_bound", "shared_out", "solved_fairly"]
 
@@ -45,6 +45,11 @@ _NEGLIGIBLE = 2e-6
 """Relative gap of which nothing is noted: general solvers say optimal at half of it."""
 _NEAR = 1e-2
 """Relative gap up to which a search that a limit ended says who rises."""
+_RAISES, _RAISING, _ANY = 3, 0.2, 0.5
+"""How often unproved levels rise part of the way to their bounds, with what share of the time left; any plan
+is near enough then."""
+_FAR = 1.25
+"""Quotient of bound and level from which they rise: else the time is worth more for the objective."""
 _ROUNDING = 1e-12
 """Relative difference that rounding leaves between equal numbers."""
 _REFUTED = "the plan's objective refutes the bound over equally fair sets of"
@@ -319,6 +324,19 @@ def solved_fairly(
 
     sums = call.kind.option_set is not None and call.kind.option_set.sums(ordered)
     sharing = shared_out(ordered, menus, asked, left, preferred if sums else None)
+    if sharing.ended is not None and entry_of(ordered, formulation).levels is not None and not proof:
+
+        def planned(floors: Mapping[str, int], plan: Any) -> Any:
+            rest = call.seconds_left
+            limit = None if rest is None else _RAISING * rest
+            limited = SolveOptions(time_limit=limit, gap=_ANY, seed=options.seed)
+            try:
+                raised = under_floors(ordered, floors)
+                return solved(raised, structured, limited, backend, plan, formulation).plan
+            except InvalidInstance:  # more than its jobs reach
+                return None
+
+        sharing = _raised(sharing, menus.ledger.unit, planned)
     under: Any = under_floors(instance, sharing.floors)
     known = warm_start
     if sharing.plan is not None:
@@ -357,6 +375,41 @@ def solved_fairly(
         notes=(*sharing.notes, *((message,) if message else ()), *solution.notes),
         times={**solution.times, "start": started, "total": call.log.elapsed},
     )
+
+
+def _raised(sharing: Sharing, unit: int, planned: Callable[[Mapping[str, int], Any], Any]) -> Sharing:
+    """Raise levels that were not proved towards their bounds, as far as plans are found that keep them.
+
+    Levels are asked of choices, which nodes may not hold; here the kind places while it chooses.
+
+    Parameters
+    ----------
+    sharing
+        What was found.
+    unit
+        Units of a share of 1.
+    planned
+        ``planned(floors, plan)``: a plan that keeps floors, from one that keeps less; ``None`` if not found.
+    """
+    open_ = {one.name: int((one.bound - one.share) * unit) for one in sharing.levels if one.evidence is None}
+    low, high, found = 0.0, 1.0, sharing
+    if not any(one.bound >= _FAR * one.share for one in sharing.levels if one.name in open_):
+        return sharing
+    for _ in range(_RAISES):
+        part = (low + high) / 2
+        more = {name: int(part * room) for name, room in open_.items()}
+        floors = {name: floor + more.get(name, 0) for name, floor in sharing.floors.items()}
+        plan = None if floors == found.floors else planned(floors, found.plan)
+        if plan is None:
+            high = part
+            continue
+        low = part
+        levels = tuple(
+            replace(level, share=floors[level.name] / unit) if level.name in open_ else level
+            for level in sharing.levels
+        )
+        found = replace(sharing, floors=floors, plan=plan, levels=levels, tie=None)
+    return found
 
 
 def _one_by_one(
