@@ -280,10 +280,10 @@ def _above_floors(plan: _Plan, end: float) -> _Plan:
             margin = 3 * margin // 4
             continue
         _complete(trial, part, end)
-        best = max(best, trial, key=_rank)
-        if best.kept:
+        best, (kept, beyond, _) = max(best, trial, key=_rank), trial.rank
+        if kept:
             break
-        margin = max(3 * margin // 2, margin - trial.rank[1])
+        margin = max(3 * margin // 2, margin - beyond)
     return best
 
 
@@ -293,23 +293,21 @@ def _rank(plan: _Plan) -> tuple[bool, int, float]:
 
 def _improved(plan: _Plan, enough: float, end: float) -> _Plan:
     """Return a plan after its choosers, those on some nodes, were placed anew as long as that pays."""
-    best, in_vain, random = plan, 0, np.random.default_rng(0)
+    best, rank, in_vain, random = plan, plan.rank, 0, np.random.default_rng(0)
     tries, margin = min(_IN_VAIN, plan.options.size // 2), 0
-    while in_vain < tries and best.rank < (True, 0, enough) and time.perf_counter() < end:
+    while in_vain < tries and rank < (True, 0, enough) and time.perf_counter() < end:
         trial = best.without(random, margin)
         part = trial.relaxed(end)
         in_vain += 1
         margin //= 2
-        if (
-            part is None
-            or not part.within
-            or (best.kept and trial.worth + part.worth <= best.worth + _CLOSE * abs(best.worth))
-        ):
+        least = best.worth + _CLOSE * abs(best.worth) if rank[0] else -math.inf
+        if part is None or not part.within or trial.worth + part.worth <= least:
             continue
         _complete(trial, part, end)
-        margin = max(margin, -trial.rank[1])  # the next one has to leave what this one goes beyond limits
-        if trial.rank > best.rank:
-            best, in_vain = trial, 0
+        now = trial.rank
+        margin = max(margin, -now[1])  # the next one has to leave what this one goes beyond limits
+        if now > rank:
+            best, rank, in_vain = trial, now, 0
     return best
 
 
@@ -348,14 +346,10 @@ class _Plan:
         return float(self._menus.values[self.options[self.options >= 0]].sum())
 
     @property
-    def kept(self) -> bool:
-        """Whether it keeps what plans must."""
-        return self._keeps is None or self._keeps(self.options, self.nodes)
-
-    @property
     def rank(self) -> tuple[bool, int, float]:
         """Whether it is kept; how much it lacks of further limits, as less than 0; what it is worth."""
-        return self.kept, int(np.minimum(self._rooms(np.ones_like(self._is_open)), 0).sum()), self.worth
+        kept = self._keeps is None or self._keeps(self.options, self.nodes)
+        return kept, int(np.minimum(self._rooms(np.ones_like(self._is_open)), 0).sum()), self.worth
 
     def _rooms(self, decided: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return what some choosers leave of further limits; who has nothing takes what waiting takes."""

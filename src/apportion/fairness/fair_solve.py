@@ -324,11 +324,11 @@ def solved_fairly(
 
     sums = call.kind.option_set is not None and call.kind.option_set.sums(ordered)
     sharing = shared_out(ordered, menus, asked, left, preferred if sums else None)
-    if sharing.ended is not None and entry_of(ordered, formulation).levels is not None and not proof:
+    was_late = sharing.ended not in (None, Termination.INTERRUPTED) and call.seconds_left is not None
+    if was_late and entry_of(ordered, formulation).levels is not None and not proof:
 
         def planned(floors: Mapping[str, int], plan: Any) -> Any:
-            rest = call.seconds_left
-            limit = None if rest is None else _RAISING * rest
+            limit = _RAISING * (call.seconds_left or 0.0)
             limited = SolveOptions(time_limit=limit, gap=_ANY, seed=options.seed)
             try:
                 raised = under_floors(ordered, floors)
