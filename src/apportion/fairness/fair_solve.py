@@ -327,12 +327,12 @@ def solved_fairly(
     was_late = sharing.ended not in (None, Termination.INTERRUPTED) and call.seconds_left is not None
     if was_late and entry_of(ordered, formulation).levels is not None and not proof:
 
-        def planned(floors: Mapping[str, int], plan: Any) -> Any:
-            limit = _RAISING * (call.seconds_left or 0.0)
-            limited = SolveOptions(time_limit=limit, gap=_ANY, seed=options.seed)
+        def planned(floors: Mapping[str, int], plan: Any) -> Solution | None:
+            limit = max(_RAISING * (call.seconds_left or 0.0), 1e-3)
+            limited = replace(options, time_limit=limit, gap=_ANY, on_incumbent=None)
             try:
                 raised = under_floors(ordered, floors)
-                return solved(raised, structured, limited, backend, plan, formulation).plan
+                return solved(raised, structured, limited, backend, plan, formulation)
             except InvalidInstance:  # more than its jobs reach
                 return None
 
@@ -377,7 +377,9 @@ def solved_fairly(
     )
 
 
-def _raised(sharing: Sharing, unit: int, planned: Callable[[Mapping[str, int], Any], Any]) -> Sharing:
+def _raised(
+    sharing: Sharing, unit: int, planned: Callable[[Mapping[str, int], Any], Solution | None]
+) -> Sharing:
     """Raise levels that were not proved towards their bounds, as far as plans are found that keep them.
 
     Levels are asked of choices, which nodes may not hold; here the kind places while it chooses.
@@ -389,7 +391,8 @@ def _raised(sharing: Sharing, unit: int, planned: Callable[[Mapping[str, int], A
     unit
         Units of a share of 1.
     planned
-        ``planned(floors, plan)``: a plan that keeps floors, from one that keeps less; ``None`` if not found.
+        ``planned(floors, plan)``: the answer under floors, from a plan that keeps less; ``None`` where no
+        plan reaches them.
     """
     open_ = {one.name: int((one.bound - one.share) * unit) for one in sharing.levels if one.evidence is None}
     low, high, found = 0.0, 1.0, sharing
@@ -399,8 +402,10 @@ def _raised(sharing: Sharing, unit: int, planned: Callable[[Mapping[str, int], A
         part = (low + high) / 2
         more = {name: int(part * room) for name, room in open_.items()}
         floors = {name: floor + more.get(name, 0) for name, floor in sharing.floors.items()}
-        plan = None if floors == found.floors else planned(floors, found.plan)
-        if plan is None:
+        answer = None if floors == found.floors else planned(floors, found.plan)
+        if answer is not None and answer.termination is Termination.INTERRUPTED:
+            break
+        if answer is None or answer.plan is None:
             high = part
             continue
         low = part
@@ -408,7 +413,7 @@ def _raised(sharing: Sharing, unit: int, planned: Callable[[Mapping[str, int], A
             replace(level, share=floors[level.name] / unit) if level.name in open_ else level
             for level in sharing.levels
         )
-        found = replace(sharing, floors=floors, plan=plan, levels=levels, tie=None)
+        found = replace(sharing, floors=floors, plan=answer.plan, levels=levels, tie=None)
     return found
 
 
