@@ -37,6 +37,8 @@ __all__ = [
     "model_bound",
     "multipliers",
     "overdrawn_by_all",
+    "precision",
+    "scored",
     "solve_dual",
     "solve_large",
 ]
@@ -167,20 +169,32 @@ def overdrawn_by_all(menus: OptionTable, weights: NDArray[np.float64]) -> bool:
     return bool(least > weights @ menus.capacities * (1 + 1e-9))
 
 
-def model_bound(model: MultipleChoiceKnapsack, weights: NDArray[np.float64]) -> float | None:
-    """Return L(weights) over all of a model, in its own sense; ``None`` if a required job has no option."""
-    sign = 1.0 if model.sense == "maximize" else -1.0
-    sizes = np.diff(model.offsets)
-    if (model.required & (sizes == 0)).any():
-        return None
-    scores = sign * model.values
+def precision(gap: float) -> float:
+    """Return the relative gap to which the dual is solved where a relative gap of the plan is asked for."""
+    return min(1e-8, 0.01 * gap) or 1e-8
+
+
+def scored(
+    model: MultipleChoiceKnapsack, weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return float64 [options], what they are worth at prices, maximising, and [jobs], the most of each menu.
+
+    Of an empty menu, and of one that may be left out, it is 0 at least.
+    """
+    sizes, scores = np.diff(model.offsets), (1.0 if model.sense == "maximize" else -1.0) * model.values
     scores -= model.paid(weights)
-    best = np.zeros(model.num_jobs)
-    filled = sizes > 0
+    best, filled = np.zeros(model.num_jobs), sizes > 0
     if filled.any():
         best[filled] = np.maximum.reduceat(scores, model.offsets[:-1][filled])
-    best = np.where(model.required, best, np.maximum(best, 0.0))
-    return sign * float(weights @ model.capacities + best.sum())
+    return scores, np.where(model.required, best, np.maximum(best, 0.0))
+
+
+def model_bound(model: MultipleChoiceKnapsack, weights: NDArray[np.float64]) -> float | None:
+    """Return L(weights) over all of a model, in its own sense; ``None`` if a required job has no option."""
+    if (model.required & (np.diff(model.offsets) == 0)).any():
+        return None
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    return sign * float(weights @ model.capacities + scored(model, weights)[1].sum())
 
 
 def solve_dual(

@@ -23,7 +23,7 @@ from apportion.core.options import SolveOptions
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
-from apportion.solvers.multiknapsack.dual import Dual, model_bound, solve_large
+from apportion.solvers.multiknapsack.dual import Dual, model_bound, precision, scored, solve_large
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.repair import filled, repaired
@@ -68,7 +68,7 @@ class Core:
     settled: NDArray[np.int64]
     bound: float
 
-    def whole(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+    def completed(self, choice: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the choice of all jobs, rows of the model, that a choice of the core's options is."""
         found = self.settled.copy()
         found[self.jobs] = self.menus.rows[choice]
@@ -87,13 +87,8 @@ def core_of(model: MultipleChoiceKnapsack, prices: NDArray[np.float64], size: in
     size
         About how many options come in beside the best of each job.
     """
-    sizes, sign = np.diff(model.offsets), 1.0 if model.sense == "maximize" else -1.0
-    scores = sign * model.values
-    scores -= model.paid(prices)
-    best, full = np.zeros(model.num_jobs), sizes > 0
-    best[full] = np.maximum.reduceat(scores, model.offsets[:-1][full])
-    best = np.where(model.required, best, np.maximum(best, 0.0))
-    loss = np.repeat(best, sizes)
+    scores, best = scored(model, prices)
+    loss = np.repeat(best, np.diff(model.offsets))
     loss -= scores
     little = _least(loss, size)
     rows = np.flatnonzero(loss <= little)
@@ -178,7 +173,6 @@ def near_optimum(
         return None, None
     if (model.required & (np.diff(model.offsets) == 0)).any():
         return None, None
-    gap = min(1e-8, 0.01 * options.gap) or 1e-8
     prices, offered = hint, False
 
     def late() -> bool:
@@ -186,13 +180,13 @@ def near_optimum(
 
     for start in (None,) if hint is None else (np.maximum(hint, 0.0), None):
         first = _sampled(model) if start is None else start
-        for core, dual in _closed(model, first, gap, max(options.gap, _ROUGH)):
+        for core, dual, bound in _closed(model, first, precision(options.gap), max(options.gap, _ROUGH)):
             prices = dual.multipliers
-            shown.at(prices)
+            shown.by_prices(prices, bound)
             for choice in dual.choices[: -_REPAIRS - 1 : -1]:
                 fitting = repaired(core.menus, prices, choice, late)
                 if fitting is not None:
-                    best.take(core.whole(filled(core.menus, prices, fitting, late)))
+                    best.take(core.completed(filled(core.menus, prices, fitting, late)))
                     offered = True
                 if best.proven or best.close or late():
                     return shown.ended(clock), prices
@@ -204,8 +198,8 @@ def _closed(
     prices: NDArray[np.float64] | None,
     gap: float,
     apart: float,
-) -> Iterator[tuple[Core, Dual]]:
-    """Yield the cores whose own bound is no further than so much, relatively, from that of the model."""
+) -> Iterator[tuple[Core, Dual, float]]:
+    """Yield cores whose own bound is so near, relatively, to the model's at their prices, and that one."""
     sign = 1.0 if model.sense == "maximize" else -1.0
     for size in _SIZES:
         if prices is None:
@@ -219,7 +213,7 @@ def _closed(
             continue
         own = dual.bound + sign * model.objective(core.settled)
         if sign * bound - own <= apart * abs(bound):
-            yield replace(core, menus=top), dual
+            yield replace(core, menus=top), dual, bound
         if sign * bound < core.bound:  # else a greater core at the prices before
             prices = dual.multipliers
 

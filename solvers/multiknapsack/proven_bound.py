@@ -68,8 +68,11 @@ class ProvenBound:
     def at(self, multipliers: NDArray[np.float64]) -> None:
         """Take the bound at some multipliers, or what was known before if that is as good."""
         bound = model_bound(self._model, multipliers)
-        if bound is None:
-            return
+        if bound is not None:
+            self.by_prices(multipliers, bound)
+
+    def by_prices(self, multipliers: NDArray[np.float64], bound: float) -> None:
+        """Take the bound that some multipliers are known to show, or what was known before; see `at`."""
         self.multipliers = multipliers
         if self._known is None or self._best.sign * (bound - self._known.value) < 0:
             self._best.bound, self.source = bound, "multipliers"

@@ -15,7 +15,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
-from apportion.solvers.multiknapsack.dual import solve_large
+from apportion.solvers.multiknapsack.dual import precision, solve_large
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
 from apportion.solvers.multiknapsack.marginal_jobs import near_optimum
 from apportion.solvers.multiknapsack.option_table import (
@@ -201,11 +201,11 @@ class _Run:
         # one call of HiGHS, or a dual, may take all of the time before any repair
         if sparse or (menus.num_capacities >= _MANY and not quick):
             self._greedy(menus)
-        known = hint if sparse and priced is None else priced
+        earlier = hint if sparse and priced is None else priced
         dual, top = solve_large(
             menus,
-            gap=min(1e-8, 0.01 * self._options.gap) or 1e-8,
-            start=None if known is None else menus.restrict(known),
+            gap=precision(self._options.gap),
+            start=None if earlier is None else menus.restrict(earlier),
             late=self._clock.late,
             seconds=None if self._options.deterministic else self._clock.remaining,
             anchor=best.among(menus),

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby, islice
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +84,7 @@ class Relaxation(NamedTuple):
     taken: NDArray[np.float64]
     patterns: list[tuple[int, int, tuple[int, ...], float]]
     worth: float
-    within: bool = True
+    within: bool
 
 
 def relaxed(menus: PodMenus, seconds: float | None, near: Relaxation | None = None) -> Relaxation | None:
@@ -229,7 +228,7 @@ def rounded(
     found: Relaxation,
     seconds: float | None,
     keeps: Keeps | None = None,
-    begin: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+    begin: Callable[[], Mapping[int, tuple[int, ...]]] = dict,
     *,
     gap: float = 0.0,
     again: bool = True,
@@ -244,7 +243,7 @@ def rounded(
     relaxation is good enough. Where pods are somewhere now, it begins
     with everybody there if that is worth more, and ends with a plan in which they do not stay first of all. A
     plan that does not keep what `keeps` says of options and nodes is taken where none does; where the first
-    one does not, it goes on from what `begin` has, by option the nodes of its pods.
+    one does not, it goes on from what `begin` returns, by option the nodes of its pods.
     """
     left, runs, begun = math.inf if seconds is None else seconds, bool(menus.now), time.perf_counter()
     enough = found.worth / (1.0 + gap) - _CLOSE * found.worth
@@ -263,7 +262,7 @@ def rounded(
     elif again:
         if best.rank[1] < 0:
             best = _improved(_above_floors(best, end), -math.inf, begun + _OTHERS * left)
-            best = max(best, _Plan(replace(menus, now=begin), keeps).staying(), key=_rank)
+            best = max(best, _Plan(replace(menus, now=begin()), keeps).staying(), key=_rank)
         best = _improved(best, enough, end)
     if runs:
         best.stays(menus.now, begun + left - time.perf_counter() if math.isfinite(left) else None)
@@ -272,7 +271,8 @@ def rounded(
 
 def _above_floors(plan: _Plan, end: float) -> _Plan:
     """Return the best of a plan and others that were to leave more and more of limits that waiting takes."""
-    best, margin = plan, -plan.rank[1]
+    best, rank = plan, plan.rank
+    margin = -rank[1]
     for _ in range(_AGAIN):
         trial = best.anew(margin)
         part = trial.relaxed(end)
@@ -280,10 +280,12 @@ def _above_floors(plan: _Plan, end: float) -> _Plan:
             margin = 3 * margin // 4
             continue
         _complete(trial, part, end)
-        best, (kept, beyond, _) = max(best, trial, key=_rank), trial.rank
-        if kept:
+        now = trial.rank
+        if now > rank:
+            best, rank = trial, now
+        if now[0]:
             break
-        margin = max(3 * margin // 2, margin - beyond)
+        margin = max(3 * margin // 2, margin - now[1])
     return best
 
 

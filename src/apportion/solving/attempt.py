@@ -14,7 +14,7 @@ lives with the solve call because only here formulation and solvers meet, and so
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -320,6 +320,10 @@ class PlacedStructure(CompiledKnapsack):
             return self, known, None
         from apportion.solvers.packing.patterns import relaxed, rounded
 
+        def begin() -> Mapping[int, tuple[int, ...]]:
+            before = self.placeable(known.point, call)
+            return {} if before is None else near.lying(rows_of(before))
+
         left, deterministic = call.seconds_left, call.options.deterministic
         try:
             with released():
@@ -327,8 +331,6 @@ class PlacedStructure(CompiledKnapsack):
                 if found is None or not found.within:
                     return self, known, None
                 seconds = None if left is None else _ROUNDED * left
-                before = self.placeable(known.point, call) if menus.rooms.size else None
-                begin = {} if before is None else near.lying(rows_of(before))
                 rows, nodes = rounded(
                     menus, found, seconds, near.keeps, begin, gap=call.options.gap, again=not deterministic
                 )

@@ -25,7 +25,7 @@ from apportion.solvers.multiknapsack.several_capacities import solve
 
 
 @given(model=knapsacks(), size=st.integers(0, 12), data=st.data())
-def test_a_core_beside_the_settled_jobs_is_the_whole_model(
+def test_a_core_and_the_settled_jobs_have_the_bound_of_the_model(
     model: MultipleChoiceKnapsack, size: int, data: st.DataObject
 ) -> None:
     price = st.floats(0.0, 30.0)
@@ -46,7 +46,7 @@ def test_a_core_beside_the_settled_jobs_is_the_whole_model(
     sizes = np.diff(core.menus.offsets)
     assert (sizes > 1).all() and (core.settled[core.jobs] == -1).all()
     choice = core.menus.offsets[:-1] + np.array([data.draw(st.integers(0, int(n) - 1)) for n in sizes])
-    rows = core.whole(choice)
+    rows = core.completed(choice)
     kept = (core.menus.used(choice) <= core.menus.capacities).all()
     assert kept == (model.used(rows) <= model.capacities).all()
     rules = {violation.rule for violation in model.check(rows).violations}
