@@ -151,11 +151,11 @@ static N before(N times) { return bound_units(times, 1) - 1; } /* the last unit 
 static void read_claim(void) {
     static const char *fields[] = {"format", "version", "instance", "claim", "shift",
                                    "prices", "order",   "apart",    "cuts",  "rows"};
-    N version = whole(field(proof, "version"), 1, 2);
+    N version = whole(field(proof, "version"), 1, 3), many = version > 1 ? 10 : 9;
     V *claim = field(proof, "claim"), *bound = field(claim, "bound"), *kind = field(claim, "kind");
     need(is(field(proof, "format"), "apportion-proof") && field(proof, "format")->kind == '"', "no proof");
-    for (int k = 0; k < 8 + version; k++) field(proof, fields[k]);
-    need(proof->many == 8 + version, "an unknown field");
+    for (int k = 0; k < many; k++) field(proof, fields[k]);
+    need(proof->many == many, "an unknown field");
     need(claim->many == 2 && kind->kind == '"' && field(proof, "instance")->kind == '"', "no claim");
     need(is(field(proof, "instance"), field(statement, "instance")->text), "another instance");
     bounded = is(kind, "no_better_plan"), mantissa = exponent = 0;
@@ -173,7 +173,7 @@ static void read_claim(void) {
         for (V *price = one->first; price; price = price->next)
             need(integral(price) && *price->text != '-', "no price");
     }
-    for (V *one = version == 2 ? list(proof, "rows")->first : NULL; one; one = one->next) {
+    for (V *one = version > 1 ? list(proof, "rows")->first : NULL; one; one = one->next) {
         need(one->kind == '[' && one->many == num_jobs && list(proof, "rows")->many <= 64, "no rows");
         for (V *row = one->first; row; row = row->next) whole(row, 1 - ((N)1 << 62), ((N)1 << 62) - 1);
     }

@@ -404,6 +404,8 @@ def _cuts(rng: Random, proof: Proof, others: list[Proof]) -> Proof:
                 cut[name][at] = max(0, cut[name][at] + rng.choice((-1, 1, 5)))
         if isinstance(cut.get("excluded"), list) and len(cut["excluded"]) > 1:
             cut["excluded"].pop()
+        if "divisor" in cut:
+            cut[rng.choice(("capacity", "divisor"))] += rng.choice((-1, 1))
     return replace(proof, cuts=tuple(cuts))
 
 
@@ -416,6 +418,8 @@ def _made_up(rng: Random, proof: Proof, others: list[Proof]) -> Proof:
         sizes = {str(job): rng.randint(1, 8) for job in jobs}
         cut: Told = rng.choice(({"excluded": sizes}, {"node_weights": weights}))
         cut["gpu_type"] = rng.choice(types)
+    elif rng.random() < 0.5:
+        cut = {"capacity": rng.randrange(3), "divisor": rng.choice((0, 1, 2, 3, 5))}
     else:
         cut = rng.choice(({"excluded": jobs}, {"weights": weights}))
         cut["pool"] = rng.randrange(3)

@@ -148,8 +148,10 @@ def drawn(kind: str, seed: int, number: int, program: Path | None, tally: Tally)
 
 
 def _cuts(rng: Random, statement: Any) -> Iterator[Cut]:
-    """Yield a cut about a pool or a type of GPU, whether its reason holds or not."""
-    jobs = len(statement["jobs"])
+    """Yield a cut about a pool, a type of GPU or a capacity, whether its reason holds or not."""
+    jobs, rooms = len(statement["jobs"]), len(statement["capacities"])
+    if rng.random() < 0.5:
+        yield {"capacity": rng.randint(0, rooms), "divisor": rng.choice((0, 1, 2, 3, 4, 7, 1 << 61))}
     some = rng.sample(range(jobs), rng.randint(1, min(jobs, 4))) if jobs else []
     excluded = rng.random() < 0.5
     if statement["pools"]:

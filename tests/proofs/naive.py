@@ -19,7 +19,8 @@ def check(canonical: bytes, proof_bytes: bytes) -> str:
     """Return ``proved``, ``refused`` or ``incomplete`` for canonical JSON and the bytes of a proof."""
     try:
         proof, instance = json.loads(gzip.decompress(proof_bytes)), json.loads(canonical)
-        assert proof["format"] == "apportion-proof" and proof["version"] == 1 + ("rows" in proof)
+        least = 3 if any("capacity" in cut for cut in proof["cuts"]) else 1 + ("rows" in proof)
+        assert proof["format"] == "apportion-proof" and proof["version"] == least
         assert proof["instance"] == hashlib.sha256(canonical).hexdigest()
         return (shares if instance.get("divisible") else choices)(instance, proof)
     except (AssertionError, ValueError, KeyError, TypeError, EOFError, OSError):
@@ -31,7 +32,8 @@ def choices(instance, proof):
     infeasible = claim == {"kind": "infeasible", "bound": None}
     assert infeasible or (claim["kind"] == "no_better_plan" and math.isfinite(claim["bound"]))
     bound = None if infeasible else Fraction(claim["bound"])
-    assert not proof["cuts"] or instance["kind"] in ("freezing", "matching")
+    divided = instance["kind"] != "matching" and all("capacity" in cut for cut in proof["cuts"])
+    assert divided or instance["kind"] in ("freezing", "matching")
     assert not proof["apart"] or instance["kind"] == "matching"
     kind, tenanted = TENANTED[instance["kind"]], "tenants" in instance or "fairness" in instance
     offers = [(truth_tenants if tenanted else kind).offers(instance, job) for job in instance["jobs"]]
@@ -98,7 +100,8 @@ def dot(vector, numbers):
 
 def on_capacities(instance, offers, proof, bound, unit):
     rooms, menus = TENANTED[instance["kind"]].capacities(instance), []
-    cuts = [node_cut(instance, cut) for cut in proof["cuts"]]
+    of = {True: lambda cut: capacity_cut(rooms, offers, cut), False: lambda cut: node_cut(instance, cut)}
+    cuts = [of["capacity" in cut](cut) for cut in proof["cuts"]]
     for at, menu in enumerate(offers):
         uses = [[*(o.uses.get(k, 0) for k in rooms), *(use(at, o) for use, _ in cuts)] for o in menu]
         menus.append([(o.value, own, o) for o, own in zip(menu, uses, strict=True)])
@@ -165,6 +168,17 @@ def pool_cut(instance, cut, bound, unit, last):
             free = sorted(free[entry["gpus"] :] + [end] * entry["gpus"])
         assert free[-1] > last
     return lambda job, name, gang, time: int(name == pool["id"] and job in excluded), len(excluded) - 1
+
+
+def capacity_cut(rooms, offers, cut):
+    number, over, names = cut["capacity"], cut["divisor"], list(rooms)
+    assert type(number) is type(over) is int and number >= 0 and over > 0 and len(cut) == 2
+    if number >= len(names):  # a limit of tenants, which is looked at where all jobs are decided
+        return lambda job, o: 0, 0
+    name, sums = names[number], {0}
+    for menu in offers:
+        sums |= {s + u for s in sums for o in menu if s + (u := o.uses.get(name, 0)) <= rooms[name]}
+    return lambda job, o: o.uses.get(name, 0) // over, max(sums) // over
 
 
 def node_cut(instance, cut):

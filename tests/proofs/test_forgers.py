@@ -208,7 +208,8 @@ FORGED: dict[str, Callable[[Document], None]] = {
     "pools taken apart where there are none": listed("apart", 10**6),
     "another instance's digest": put("instance", "0" * 64),
     "another format": put("format", "vipr"),
-    "a later version": put("version", 3),
+    "a later version": put("version", 4),
+    "a divided capacity before its version": listed("cuts", {"capacity": 0, "divisor": 2}),
     "the other version's fields": lambda d: d.update(version=3 - d["version"]),
     "version true, which equals 1": put("version", True),
     "a field missing": lambda d: d.pop("apart"),
@@ -402,6 +403,18 @@ CUTS: dict[str, tuple[list[Any], str]] = {
     "too few weights": ([{"gpu_type": "g", "node_weights": [0, 1]}], "refused"),
     "a capacity of the forger's own": ([{"gpu_type": "g", "capacity": 0}], "refused"),
     "a type without nodes": ([{"gpu_type": "h", "node_weights": [1]}], "refused"),
+    "GPUs in threes": ([{"capacity": 0, "divisor": 3}], "proved"),
+    "GPUs as far as they are reached": ([{"capacity": 0, "divisor": 1}], "proved"),
+    "GPUs in pairs, which say no more": ([{"capacity": 0, "divisor": 2}], "proved"),
+    "GPUs in none": ([{"capacity": 0, "divisor": 0}], "refused"),
+    "GPUs in negative numbers": ([{"capacity": 0, "divisor": -3}], "refused"),
+    "GPUs in fractions": ([{"capacity": 0, "divisor": 3.0}], "refused"),
+    "GPUs in what is true": ([{"capacity": 0, "divisor": True}], "refused"),
+    "GPUs in more than 62 bits": ([{"capacity": 0, "divisor": 1 << 62}], "refused"),
+    "a capacity there is not": ([{"capacity": 2, "divisor": 3}], "refused"),
+    "a capacity before the first": ([{"capacity": -1, "divisor": 3}], "refused"),
+    "a capacity by name": ([{"capacity": "g", "divisor": 3}], "refused"),
+    "a divided capacity and more": ([{"capacity": 0, "divisor": 3, "room": 0}], "refused"),
 }
 
 
@@ -412,7 +425,8 @@ def test_a_cut_needs_its_reason(name: str) -> None:
     instance = nodes_instance()
     document = {
         "format": "apportion-proof",
-        "version": 1,
+        "version": 3,
+        "rows": [],
         "instance": instance_digest(instance),
         "claim": {"kind": "no_better_plan", "bound": 2.0},
         "shift": 20,

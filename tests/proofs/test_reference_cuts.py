@@ -376,8 +376,8 @@ def test_tables_beyond_their_limits_end_as_incomplete(monkeypatch: pytest.Monkey
 
 def test_vectors_have_a_number_each_and_orders_name_jobs() -> None:
     for changes, words in (
-        ({"prices": [[1, 1]]}, "a price vector of another length"),
-        ({"prices": [[1], []]}, "a price vector of another length"),
+        ({"prices": [[1, 1]]}, "a vector of prices of another length"),
+        ({"prices": [[1], []]}, "a vector of prices of another length"),
         ({"version": 2, "rows": [[1, 1]]}, "a vector of rows of another length"),
         ({"order": [3]}, "the order names no job"),
         ({"order": [0, 3]}, "the order names no job"),
@@ -395,3 +395,42 @@ def test_vectors_have_a_number_each_and_orders_name_jobs() -> None:
         assert said(stated("maximize", [option(1)], capacities={"gpu": room}), 7)[0] is True
     unknown = stated("maximize", [option(1, {"tpu": 1})], capacities={"gpu": 3})
     assert said(unknown, 7)[0] is False
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_divided_capacity_cuts_no_choice_off(seed: int) -> None:
+    """Every choice keeps it, whatever the divisor, so that a proof with it shows the optimum and no less."""
+    rng = Random(f"divided {seed}")
+    uses = rng.choice(((2, 3, 5), (4, 8), (3, 3, 7), (6, 9, 20)))
+    menus = [
+        [option(rng.randint(1, 9), {"a": rng.choice(uses), "b": rng.randint(0, 3)}) for _ in range(2)]
+        + [option(0)]
+        for _ in range(4)
+    ]
+    rooms = {"a": rng.randint(0, 40), "b": rng.randint(0, 9)}
+    statement = stated("maximize", *menus, capacities=rooms, prices=["capacities"])
+    best = best_of(statement, [])
+    assert best is not None
+    cuts = [{"capacity": k, "divisor": rng.choice((1, 2, 3, 4, 7))} for k in (0, 0, 1)]
+    three: dict[str, Any] = {"version": 3, "rows": [], "cuts": cuts}
+    for _ in range(6):
+        prices = [[rng.randint(0, 2) for _ in range(5)]]
+        assert said(statement, int(best), prices=prices, **three)[0] is True
+        assert said(statement, int(best) - 1, prices=prices, **three)[0] is False
+    assert said(statement, int(best), prices=[[0, 0]], **three)[0] is False, "cuts have prices, too"
+    assert said({**statement, "pools": [pool()]}, int(best), **three)[0] is False
+
+
+def test_the_most_that_jobs_reach_is_divided() -> None:
+    """Of 4 or 6, 9 and 20 each once 35 is the most below 37; 10 below 12, which 6 twice would fill."""
+    own = [[option(1, {"a": 4}), option(1, {"a": 6})], [option(1, {"a": 9})], [option(1, {"a": 20})]]
+    for room, reached in ((37, 35), (34, 33), (12, 9), (5, 4), (3, 0), (0, 0)):
+        statement = stated("maximize", *own, capacities={"b": 1, "a": room}, prices=["capacities"])
+        for divisor in (1, 2, 7):
+            most, takes = reference.cut_of_capacity(statement, {"capacity": 1, "divisor": divisor})
+            assert most == reached // divisor and takes(0, own[2][0], 0) == 20 // divisor
+    large = stated("maximize", *own, capacities={"a": 10**9}, prices=["capacities"])
+    with pytest.raises(TimeoutError):
+        reference.cut_of_capacity(large, {"capacity": 0, "divisor": 1})
+    below = stated("maximize", *own, capacities={"a": -1}, prices=["capacities"])
+    assert said(below, 3, version=3, rows=[], cuts=[{"capacity": 0, "divisor": 1}])[0] is not True

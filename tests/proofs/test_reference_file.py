@@ -43,7 +43,11 @@ FIELDS: tuple[tuple[dict[str, Any], bool], ...] = (
     ({"format": "proof"}, False),
     ({"version": 0}, False),
     ({"version": 3}, False),
-    ({"version": 3, "rows": []}, False),
+    ({"version": 3, "rows": []}, True),
+    ({"version": 4, "rows": []}, False),
+    ({"version": 3, "rows": [], "cuts": [{"capacity": 0, "divisor": 2}]}, True),
+    ({**_TWO, "cuts": [{"capacity": 0, "divisor": 2}]}, False),
+    ({"cuts": [{"capacity": 0, "divisor": 2}]}, False),
     ({"version": 1.0}, False),
     ({"version": True}, False),
     ({"version": "1"}, False),
@@ -222,8 +226,6 @@ def test_numbers_are_integers_or_fractions_as_text() -> None:
             reference.exact(wrong)
     half = Fraction(1, 2)
     assert [reference.scaled(half, shift) for shift in (-1, 0, 1, 2)] == [Fraction(1, 4), half, 1, 2]
-    assert [reference.before(time, 0) for time in (Fraction(3), Fraction(7, 2))] == [2, 3]
-    assert reference.before(Fraction(3), 1) == 5
     for numbers, holds in (([0, 4], True), ([], True), ([-1, 2], False), ([2, 5], False), ((1,), False)):
         assert reference.wholes(numbers, 0, 5) is holds
     assert not reference.wholes([1, True], 0, 5) and not reference.wholes([1.0], 0, 5)

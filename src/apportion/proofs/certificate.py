@@ -39,8 +39,8 @@ Cut = dict[str, Any]
 """A capacity beside those of the instance, as it stands in a proof's JSON."""
 
 FORMAT = "apportion-proof"
-VERSIONS = (1, 2)
-"""The second has the field ``rows``; proofs without it are written as the first."""
+VERSIONS = (1, 2, 3)
+"""The second has the field ``rows``, the third divides capacities, too; a proof is written as the least."""
 LARGEST_DOCUMENT = 1 << 26
 """Bytes of a proof when it is unpacked: a longer one is not read."""
 LARGEST_MEMORY = 1 << 29
@@ -113,7 +113,7 @@ class Proof:
     apart
         Matching only: positions of the pools whose machines are decided one by one instead of together.
     cuts
-        Layer freezing only: capacities beside the instance's own, each with its reason.
+        Capacities beside the instance's own, each with its reason.
     rows
         Vectors of whole numbers of any sign, one per job, in units of worth: multipliers of the rows that
         give every job exactly one option.
@@ -165,9 +165,10 @@ def named(instance: Any, draft: Proof) -> Proof:
 def encode(proof: Proof) -> bytes:
     """Return a proof as compressed JSON; equal proofs give equal bytes."""
     claim = {"kind": proof.claim.kind, "bound": proof.claim.bound}
+    version = 3 if any("capacity" in cut for cut in proof.cuts) else 2 if proof.rows else 1
     document = {
         "format": FORMAT,
-        "version": 2 if proof.rows else 1,
+        "version": version,
         "instance": proof.instance,
         "claim": claim,
         "shift": proof.shift,
@@ -175,7 +176,7 @@ def encode(proof: Proof) -> bytes:
         "order": proof.order,
         "apart": proof.apart,
         "cuts": proof.cuts,
-    } | ({"rows": proof.rows} if proof.rows else {})
+    } | ({"rows": proof.rows} if version > 1 else {})
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
 
 
@@ -204,9 +205,9 @@ def decode(data: bytes, digest: str | None = None) -> Proof:
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise MalformedProof(f"the document is no proof: its format is not {FORMAT!r}")
     if type(fields.get("version")) is not int or fields["version"] not in VERSIONS:
-        raise MalformedProof(f"version {fields.get('version')!r} is not known; this package reads 1 and 2")
+        raise MalformedProof(f"version {fields.get('version')!r} is not known; this package reads 1, 2 and 3")
     expected = {"format", "version", "instance", "claim", "shift", "prices", "order", "apart", "cuts"}
-    expected |= {"rows"} if fields["version"] == 2 else set()
+    expected |= {"rows"} if fields["version"] > 1 else set()
     if set(fields) != expected:
         wrong = sorted(map(str, set(fields) ^ expected))
         raise MalformedProof(f"the proof lacks or adds fields: {', '.join(wrong)[:200]}")

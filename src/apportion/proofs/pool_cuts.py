@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from apportion.instances.columns import Columns
 from apportion.proofs.certificate import Cut, MalformedProof, Proof
-from apportion.proofs.integer_menus import IntegerArray, last_before, scaled
+from apportion.proofs.integer_menus import IntegerArray, as_int64, last_before, scaled
 
 __all__ = ["LARGEST_POOL", "PoolCut", "on_pools", "read", "too_long", "units"]
 
@@ -48,8 +48,11 @@ class PoolCut:
     weights: Sequence[int]
     excluded: frozenset[int]
 
-    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> Iterator[int]:
-        """Yield what options take of it."""
+    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> IntegerArray:
+        """Return what options take of it."""
+        return as_int64(list(self._each(given, kept, times)))
+
+    def _each(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> Iterator[int]:
         assert given.pool_use is not None
         columns = (given.owner[kept], given.pool_use.pool[kept], given.pool_use.gang[kept], times)
         for job, pool, gang, time in zip(*(one.tolist() for one in columns), strict=True):

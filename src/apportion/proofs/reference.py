@@ -1,9 +1,9 @@
 """A checker of proofs that is small enough to be read: a statement in JSON and a proof, to true or false.
 
 ``python reference.py STATEMENT.json PROOF`` prints ``true`` (exit code 0), ``false`` (1) or ``incomplete``
-(2: a limit came first), and why. It imports the standard library only; ``docs/certificate.md`` says what a
-proof is. Every choice of one option a job is decided anew: prices and rows cut choices off by the bounds of
-`closed` and `rows_bound`, cuts once their reason holds. It may be slow. A statement is an object of
+(2: a limit came first), and why; ``docs/certificate.md`` says what a proof is. All choices of one option a
+job are decided anew: prices and rows cut them off by the bounds of `closed` and `rows_bound`, cuts once their
+reason holds. It may be slow. A statement is an object of
 
 * ``format`` ``"apportion-statement"``, ``version`` 1, ``instance``: the digest that a proof must name;
 * ``goal``: ``maximize`` or ``minimize`` (a sum of values), ``makespan``, or ``shares``: a makespan where jobs
@@ -51,23 +51,13 @@ def exact(number: Any) -> Fraction:
 
 
 def scaled(number: Fraction, shift: int) -> Fraction:
-    """Return a number in units of ``2**-shift``."""
+    """Return a number in units of ``2**-shift``; the last whole one below it is its ceiling less 1."""
     return number * Fraction(2) ** shift
-
-
-def before(time: Fraction, shift: int) -> int:
-    """Return the last whole unit below a time."""
-    return math.ceil(scaled(time, shift)) - 1
 
 
 def minus(have: Any, take: Any) -> tuple[int, ...]:
     """Return the differences."""
     return tuple(a - b for a, b in zip(have, take, strict=True))
-
-
-def lacks(amounts: Any) -> bool:
-    """Return whether one of them is below 0."""
-    return any(amount < 0 for amount in amounts)
 
 
 def check(statement: Any, data: bytes) -> tuple[bool | None, str]:
@@ -76,8 +66,7 @@ def check(statement: Any, data: bytes) -> tuple[bool | None, str]:
         proof = read_proof(data)
         need(statement["format"] == "apportion-statement" and statement["version"] == 1, "no statement")
         need(proof["instance"] == statement["instance"], "the proof is about another instance")
-        claim = proof["claim"]["bound"]
-        bound = None if claim is None else Fraction(float(claim))
+        bound = None if (claim := proof["claim"]["bound"]) is None else Fraction(float(claim))
         why = (by_shares if statement["goal"] == "shares" else by_choices)(statement, proof, bound)
         if statement.get("plan") is None:
             return True, f"{'no plan' if claim is None else f'no plan is better than {claim!r}'}: {why}"
@@ -100,8 +89,8 @@ def read_proof(data: bytes) -> Any:
     proof = json.loads(data, object_pairs_hook=lambda own: dict(own) if len(dict(own)) == len(own) else {})
     fields = {"format", "version", "instance", "claim", "shift", "prices", "order", "apart", "cuts"}
     need(isinstance(proof, dict) and proof.get("format") == "apportion-proof", "no proof")
-    need(type(proof.get("version")) is int and proof["version"] in (1, 2), "an unknown version")
-    need(set(proof) == fields | ({"rows"} if proof["version"] == 2 else set()), "fields lack or are unknown")
+    need(type(proof.get("version")) is int and proof["version"] in (1, 2, 3), "an unknown version")
+    need(set(proof) == fields | ({"rows"} if proof["version"] > 1 else set()), "fields lack or are unknown")
     claim, proof["rows"] = proof["claim"], proof.get("rows", [])
     need(isinstance(claim, dict) and set(claim) == {"kind", "bound"}, "no claim")
     if claim != {"kind": "infeasible", "bound": None}:
@@ -114,6 +103,7 @@ def read_proof(data: bytes) -> Any:
     for one in (proof["order"], proof["apart"]):
         need(wholes(one, 0, 1 << 40) and len(set(one)) == len(one), "no order, or nothing to take apart")
     need(isinstance(proof["cuts"], list) and all(isinstance(cut, dict) for cut in proof["cuts"]), "no cuts")
+    need(proof["version"] > 2 or not any("capacity" in cut for cut in proof["cuts"]), "cuts of version 3")
     return proof
 
 
@@ -124,13 +114,14 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
     until, total = (bound, None) if goal == "makespan" else (None, bound)  # all end before, or are worth
     refined = "cuts" in statement["prices"]
     need(all(refined and pools[number]["count"] <= 10_000 for number in apart), "no pool to take apart")
-    need(not proof["cuts"] or (refined and (until is not None or not pools)), "there are no cuts here")
-    cut_of: Any = cut_of_pool if pools else cut_of_nodes
-    cuts = [cut_of(statement, cut, until, shift) for cut in proof["cuts"]]
+    placed = refined and (until is not None or not pools)
+    need(all(placed or ("capacity" in cut and not pools) for cut in proof["cuts"]), "there are no cuts here")
+    by: Any = [cut_of_pool if pools else cut_of_nodes, cut_of_pool if pools else cut_of_capacity]
+    cuts = [by["capacity" in cut](statement, cut, until, shift) for cut in proof["cuts"]]
     rooms: list[int] = []
     first: dict[str, int] = {}  # of every section its first capacity
     machines: list[list[Any]] = []  # by pool, of every machine the capacities of use and of time
-    for section in statement["prices"]:
+    for section in [*statement["prices"], *(() if refined else ("cuts",))]:
         first[section] = len(rooms)
         rooms += statement["capacities"].values() if section == "capacities" else ()
         rooms += [room for room, _ in cuts] if section == "cuts" else ()
@@ -138,15 +129,14 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
             together = 1 if number in apart else pool["count"]
             limits = [None if pool["capacity"] is None else together * pool["capacity"]]
             # machines that end before T are busy for less than T each, and c of them for less than c T
-            limits += [None if until is None else before(together * until, shift)]
+            limits += [None if until is None else math.ceil(scaled(together * until, shift)) - 1]
             machines.append([[] for _ in range(pool["count"] if number in apart else 1)])
             for places, limit in product(machines[-1], limits):
                 places.append(None if limit is None else len(rooms))
                 rooms += [] if limit is None else [limit]
     named = {name: first["capacities"] + k for k, name in enumerate(statement["capacities"])}
-    sign = -1 if goal == "minimize" else 1
+    sign, cells = -1 if goal == "minimize" else 1, 0
     menus: Menus = []
-    cells = 0
     for at, job in enumerate(statement["jobs"]):
         menus.append([])
         for option in job["options"]:
@@ -157,7 +147,7 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
             if (number := option.get("pool")) is not None:
                 use, gang, most = option["use"], option["gang"], pools[number]["capacity"]
                 time = 0 if until is None else math.floor(scaled(exact(option["time"]), shift))
-                if (until is not None and time > before(until, shift)) or (most is not None and use > most):
+                if (until is not None and time >= scaled(until, shift)) or (most is not None and use > most):
                     continue
                 times, held = gang, [machines[number]]  # a pool together is held so many times
                 if number in apart:
@@ -174,8 +164,8 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
                 need(cells <= MOST_CELLS, "too large a table", TimeoutError)
                 menus[-1].append((worth, tuple(own.get(k, 0) for k in range(len(rooms)))))
     need(wholes(rooms, -(1 << 3000), 1 << 3000), "a capacity is no whole number")
-    need(all(len(vector) == len(rooms) for vector in proof["prices"]), "a price vector of another length")
-    need(all(len(row) == len(menus) for row in proof["rows"]), "a vector of rows of another length")
+    for name, length in (("prices", len(rooms)), ("rows", len(menus))):
+        need(all(len(vector) == length for vector in proof[name]), f"a vector of {name} of another length")
     need(all(job < len(menus) for job in proof["order"]), "the order names no job")
     return closed(menus, rooms, -1 if total is None else math.floor(scaled(sign * total, shift)), proof)
 
@@ -196,7 +186,7 @@ def cut_of_pool(statement: Any, cut: Any, until: Fraction, shift: int) -> tuple[
     if "weights" in cut:  # what runs at once weighs at most W, so times by weights stay below W T
         need(wholes(cut["weights"], 0, 10**6 + 1) and len(cut["weights"]) == count <= 10_000, "no weights")
         most = fullest(weights := [0, *cut["weights"]])[-1]
-        room = before(most * until, shift) if most else 0
+        room = math.ceil(scaled(most * until, shift)) - 1 if most else 0
         return room, lambda _, o, time: time * weights[o["gang"]] if o.get("pool") == number else 0
     jobs, held = cut["excluded"], []  # these do not all end in time there, so at most all but one run there
     need(wholes(jobs, 0, len(statement["jobs"])) and jobs and len(set(jobs)) == len(jobs), "no jobs excluded")
@@ -211,7 +201,7 @@ def cut_of_pool(statement: Any, cut: Any, until: Fraction, shift: int) -> tuple[
         for job in left:
             time, gang = held[job]
             start = free[gang - 1]
-            if start + time <= before(until, shift):
+            if start + time < scaled(until, shift):
                 busy = sorted((*(max(end, start) for end in free[gang:]), *[start + time] * gang))
                 yield left - {job}, tuple(busy)
 
@@ -219,6 +209,19 @@ def cut_of_pool(statement: Any, cut: Any, until: Fraction, shift: int) -> tuple[
     need(count * len(held) <= MOST_CELLS // 100, "too many machines for a cut", TimeoutError)
     need(not reached((frozenset(range(len(held))), (0,) * count), steps), "excluded jobs may end in time")
     return len(jobs) - 1, lambda job, o, _: int(o.get("pool") == number and job in jobs)
+
+
+def cut_of_capacity(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
+    """Return a capacity in multiples of l: what adds up to R at most has floors that add up to R // l."""
+    number, divisor, rooms = cut["capacity"], cut.get("divisor"), [*statement["capacities"].items()]
+    need(wholes([number], 0, len(rooms)) and wholes([divisor], 1, 1 << 62) and len(cut) == 2, "no capacity")
+    name, room = rooms[number]
+    menus = [{o["uses"].get(name, 0) for o in job["options"]} for job in statement["jobs"]]
+    need(room >= 0 and sum(map(len, menus)) * room <= 10 * MOST_CELLS, "too many sums", TimeoutError)
+    sums = {0}  # what a choice can reach: the greatest of them is R
+    for menu in menus:
+        sums |= {total + use for total in sums for use in menu if total < total + use <= room}
+    return max(sums) // divisor, lambda _, o, __: o["uses"].get(name, 0) // divisor
 
 
 def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
@@ -269,9 +272,8 @@ def reached(begin: Any, steps: Any) -> bool:
 def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
     """Show that no choice of one option a job that keeps the rooms is worth more than a threshold.
 
-    For prices p >= 0 no choice is worth more than ``p rooms + sum_j max_i (worth - p uses)``. That less the
-    threshold less 1 is the *slack*, and what an option falls short of the maximum its *loss*: the losses of a
-    choice worth more than the threshold add up to the slack at most.
+    For prices p >= 0 none is worth more than ``p rooms + sum_j max_i (worth - p uses)``. That less the
+    threshold less 1 is the *slack*; what options fall short of the maxima, their *losses*, add up to no more.
     """
     width, vectors = len(rooms), [[0] * len(rooms), *proof["prices"]]
     while True:
@@ -281,7 +283,7 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
             least = [min(uses[k] for _, uses in menu) for k in range(width)]
             rooms = [*minus(rooms, least)]
             menus[at] = [(worth, minus(uses, least)) for worth, uses in menu]
-        if lacks(rooms):
+        if min(rooms, default=0) < 0:
             return "a capacity is below what jobs need"
         terms = [[[w - sum(map(mul, v, uses)) for v in vectors] for w, uses in menu] for menu in menus]
         best = [[max(column) for column in zip(*rows, strict=True)] for rows in terms]
@@ -290,12 +292,12 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
         losses = [[minus(top, row) for row in rows] for top, rows in zip(best, terms, strict=True)]
         step = math.gcd(*(row[0] for rows in losses for row in rows)) or 1
         slack = [one - slack[0] % step for one in slack]  # losses of worth add up to a multiple of it
-        if lacks(slack):
+        if min(slack) < 0:
             return "a bound of prices"
         before_this, menus = menus, []
         for menu, rows in zip(before_this, losses, strict=True):
             pairs = zip(menu, rows, strict=True)
-            menus.append([o for o, row in pairs if not lacks(minus(slack, row) + minus(rooms, o[1]))])
+            menus.append([o for o, row in pairs if min(minus(slack, row) + minus(rooms, o[1])) >= 0])
         if menus == before_this:
             break
     order = proof["order"] + [job for job in range(len(menus)) if job not in set(proof["order"])]
@@ -310,13 +312,12 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
         for left, slacks in states.values():
             for loss, (_, uses) in zip(losses[job], menus[job], strict=True):
                 now, rest = minus(left, uses), minus(slacks, loss)
-                if not (lacks(now + rest) or lacks(bound(turn + 1, now, rest[0]) for bound in relaxed)):
+                if min(now + rest) >= 0 and all(bound(turn + 1, now, rest[0]) >= 0 for bound in relaxed):
                     key = tuple(map(min, now, reach[len(order) - 1 - turn]))
                     if key not in after or after[key][1][0] < rest[0]:  # of equal rooms one of the most worth
                         after[key] = (now, rest)
-        many += len(after)
+        states, many = after, many + len(after)
         need(many <= min(MOST_STATES, 20 * MOST_CELLS // (1 + width)), "too many states", TimeoutError)
-        states = after
     need(not states, "a choice exceeds the threshold")
     return f"{many} states closed"
 
@@ -352,8 +353,7 @@ def rows_bound(menus: Menus, rooms: list[int], row: list[int], order: list[int])
 def by_shares(statement: Any, proof: Any, bound: Fraction | None) -> str:
     """Show by prices w of pools and a of jobs that no shares end before a time T.
 
-    ``T (sum w + sum a) >= sum_j min_i time (a_j + w_i gang / count)``: a part of j's work runs on i, together
-    1, and takes of j's time, T in all, and of the pool's, T in all.
+    ``T (sum w + sum a) >= sum_j min_i time (a_j + w_i gang / count)``: a part of j's work takes of i's time.
     """
     need(not any(proof[n] for n in ("order", "apart", "cuts", "shift", "rows")), "prices alone prove shares")
     counts = [pool["count"] for pool in statement["pools"]]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from apportion.instances.columns import Columns, Exact, PoolUse
 from apportion.instances.freezing.nodes import NodeWeights
-from apportion.proofs import node_cuts, pool_cuts
+from apportion.proofs import capacity_cuts, pool_cuts
 from apportion.proofs.certificate import Cut, MalformedProof, Proof
 from apportion.proofs.integer_menus import (
     IntegerArray,
@@ -59,8 +59,8 @@ class _ReadCut(Protocol):
         """What no plan exceeds."""
         ...
 
-    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> Iterator[int]:
-        """Yield what some options take of it, whose times are whole."""
+    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> IntegerArray:
+        """Return what some options take of it, whose times are whole."""
         ...
 
 
@@ -73,8 +73,8 @@ def stated(given: Columns, proof: Proof) -> IntegerMenus:
         If the proof asks for a refinement that this kind of instance does not have.
     """
     refined = "cuts" in given.sections
-    if proof.cuts and not refined:
-        raise MalformedProof("cuts belong to layer freezing and to makespans")
+    if not refined and any("capacity" not in cut for cut in proof.cuts):
+        raise MalformedProof("cuts of nodes and pools belong to layer freezing and to makespans")
     if proof.apart and not (refined and given.pool_use is not None):
         raise MalformedProof("apart belongs to matchings")
     timed = given.goal == "makespan"
@@ -91,7 +91,7 @@ def stated(given: Columns, proof: Proof) -> IntegerMenus:
     first: dict[str, int] = {}
     machines: list[list[_Machine]] = []
     alike: tuple[tuple[int, ...], ...] = ()
-    for section in given.sections:
+    for section in _sections(given):
         first[section] = len(rooms)
         if section == "capacities":
             rooms += given.rooms
@@ -108,15 +108,14 @@ def stated(given: Columns, proof: Proof) -> IntegerMenus:
         copies[of] = len(sets)
     each = np.arange(kept.size).repeat(copies)
     sizes = np.bincount(given.owner[kept][each], minlength=len(given.jobs))
-    if given.pool_use is not None and each.size * len(rooms) > _LARGEST_TABLE:
-        raise MalformedProof("the machines make too large a table")
+    if each.size * len(rooms) > _LARGEST_TABLE:
+        raise MalformedProof("machines and cuts make too large a table")
     parts: list[_Part] = []
     own = given.uses[kept]
     for k in np.flatnonzero(own.any(axis=0)).tolist():
         parts.append((np.arange(each.size), first["capacities"] + k, own[each, k]))
     for k, cut in enumerate(cuts):
-        amounts = as_int64(list(cut.amounts(given, kept, times)))
-        parts.append((np.arange(each.size), first["cuts"] + k, amounts[each]))
+        parts.append((np.arange(each.size), first["cuts"] + k, cut.amounts(given, kept, times)[each]))
     if given.pool_use is not None:
         parts += _on_machines(given.pool_use, kept, times, machines, gangs, np.cumsum(copies) - copies)
     long = any(amounts.dtype == object for *_, amounts in parts)
@@ -134,7 +133,7 @@ def capacity_names(given: Columns, proof: Proof) -> list[str]:
     """
     timed = given.goal == "makespan" and proof.claim.bound is not None
     found: list[str] = []
-    for section in given.sections:
+    for section in _sections(given):
         if section == "capacities":
             found += given.capacities
         elif section == "cuts":
@@ -144,6 +143,11 @@ def capacity_names(given: Columns, proof: Proof) -> list[str]:
                 own = ([pool.name] if pool.capacity is not None else []) + ([""] if timed else [])
                 found += own * (pool.count if number in proof.apart else 1)
     return found
+
+
+def _sections(given: Columns) -> tuple[str, ...]:
+    """Return in which order capacities, pools and cuts come; where cuts have no place of their own, last."""
+    return given.sections if "cuts" in given.sections else (*given.sections, "cuts")
 
 
 def _worths(values: Exact, shift: int, maximizes: bool, free: bool) -> IntegerArray:
@@ -260,7 +264,7 @@ def _read_cuts(given: Columns, proof: Proof, limit: Fraction | None) -> Sequence
         raise MalformedProof(f"more than {_MOST_CUTS} cuts")
     if not proof.cuts:
         return ()
-    return node_cuts.read(given, proof) if given.pool_use is None else pool_cuts.read(given, proof, limit)
+    return capacity_cuts.read(given, proof) if given.pool_use is None else pool_cuts.read(given, proof, limit)
 
 
 def _names_of_cuts(cuts: Sequence[Cut]) -> list[str]:

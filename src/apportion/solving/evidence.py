@@ -282,10 +282,11 @@ def _first_accepted(solution: Solution, limits: Limits, model: object) -> tuple[
     """Return the first proof that is accepted, or why there is none, and the seconds of checking.
 
     Tries, in this order: stored multipliers, a short tree walk, a full one, one that proves the bound within
-    the tolerance. Where the search has handed over its tree, its multipliers are used and the short walk is
+    the tolerance. Where the search has handed over its tree, its multipliers come first and the short walk is
     left out.
     """
     instance: Subject = solution.instance
+    begun = time.perf_counter()
     verdict: Verdict | None = None
     tree = None if solution.outcome is None else solution.outcome.tree
     quick = limits if tree is not None else Limits(_QUICK_STATES, limits.kept, limits.seconds)
@@ -305,9 +306,15 @@ def _first_accepted(solution: Solution, limits: Limits, model: object) -> tuple[
             if verdict.proved:
                 return brief, checking
     target = _target(solution)
-    for exactly, thorough in ((True, False), (True, True), (False, True))[
-        tree is not None or brief is not None :
-    ]:
+    attempts: list[tuple[bool, bool, SearchTree | None]] = [(True, True, None), (False, True, None)]
+    if tree is not None:
+        attempts.insert(0, (True, True, tree))
+    elif brief is None:
+        attempts.insert(0, (True, False, None))
+    for exactly, thorough, searched in attempts:
+        left = None if limits.seconds is None else limits.seconds - (time.perf_counter() - begun)
+        if verdict is not None and left is not None and left < 0:
+            break
         try:
             proof = draft_of(
                 given,
@@ -316,17 +323,19 @@ def _first_accepted(solution: Solution, limits: Limits, model: object) -> tuple[
                 multipliers=_multipliers(solution),
                 exactly=exactly,
                 thorough=thorough,
-                tree=tree,
+                tree=searched,
                 row_multipliers=None if solution.outcome is None else solution.outcome.row_multipliers,
+                seconds=left,
             )
         except MalformedProof as error:
             return str(error), checking
         began = time.perf_counter()
-        proof, verdict = accepted(instance, proof, limits if thorough else quick, given)
+        walk = replace(limits if thorough else quick, seconds=left)
+        proof, verdict = accepted(instance, proof, walk, given)
         checking += time.perf_counter() - began
         if verdict.proved:
             return proof, checking
-        if thorough and (verdict.status == "incomplete" or target is None):
+        if thorough and searched is None and (verdict.status == "incomplete" or target is None):
             break
     assert verdict is not None
     return f"{verdict.status}, {verdict.why}", checking

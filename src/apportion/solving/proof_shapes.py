@@ -8,11 +8,13 @@ from fractions import Fraction
 from itertools import combinations, product
 from typing import NamedTuple
 
+import numpy as np
+
 from apportion.instances.columns import Columns
 from apportion.instances.freezing.nodes import NodeWeights
+from apportion.proofs.capacity_cuts import exceed_nodes, greatest_sum
 from apportion.proofs.certificate import Claim, Cut, Proof
 from apportion.proofs.integer_menus import last_before
-from apportion.proofs.node_cuts import exceed_nodes
 from apportion.proofs.pool_cuts import on_pools, too_long, units
 from apportion.solving.judge import outward
 
@@ -23,6 +25,7 @@ __all__ = [
     "apart_in",
     "claim_at",
     "cuts_of",
+    "divided_capacities",
     "timed_cuts_of",
     "unit_of_time",
     "unit_of_times",
@@ -44,6 +47,8 @@ _NODE_JOBS, _MOST_PACKED, _PACKINGS = 6, 40, 300
 _FRACTIONS = 9
 _LARGEST_NODE = 64
 """GPUs of a node up to which node weights are tried that no multiplier names."""
+_LARGEST_DIVIDED, _SIZES, _SUMS, _DIVIDED = 4096, 8, 10_000_000, 12_000_000
+"""Amount of a capacity that is divided at most, different uses of it, words of sums, numbers in all rows."""
 
 
 def claim_at(objective: Fraction | float, *, exactly: bool, maximizes: bool) -> Claim:
@@ -197,6 +202,25 @@ def _unpacked(given: Columns) -> list[Cut]:
                         excluded = {str(at): least for at, least in chosen.items()}
                         found.append({"gpu_type": gpu_type, "excluded": excluded})
     return found
+
+
+def divided_capacities(given: Columns) -> tuple[Cut, ...]:
+    """Return what rounding of every capacity gives that is no multiple of its uses: rows that follow from it.
+
+    Where the greatest sum that jobs reach is less than a capacity, the sum itself is one (divisor 1).
+    """
+    words, found = [_SUMS], list[Cut]()
+    for k, room in enumerate(given.rooms):
+        uses = given.uses[:, k]
+        sizes = np.unique(uses[uses > 0]).tolist() if 0 < room <= _LARGEST_DIVIDED else []
+        if not 0 < len(sizes) <= _SIZES:
+            continue
+        reached = greatest_sum(given, k, words)
+        if reached is None:
+            break
+        divisors = [1] * (reached < room) + [size for size in sizes if size > 1 and reached % size]
+        found += [{"capacity": k, "divisor": divisor} for divisor in divisors]
+    return tuple(found) if len(found) * given.uses.shape[0] <= _DIVIDED else ()
 
 
 def _holds(least: Mapping[int, int], chosen: Mapping[int, int]) -> bool:

@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 from apportion.core.outcome import SearchTree, meets
 from apportion.instances.columns import Columns
 from apportion.models.exact_sums import over_columns
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof
 from apportion.proofs.integer_menus import IntegerArray, IntegerMenus, as_int64, scaled, threshold
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.relaxed_rows import Shared, open_share, price_names, shared, shown_by, slacks_of_options
 from apportion.proofs.stating import capacity_names, stated
+from apportion.solvers.multiknapsack.linear_dual import relaxed
+from apportion.solvers.multiknapsack.option_table import build
 from apportion.solving.judge import outward
 from apportion.solving.proof_shapes import (
     LARGEST_SHIFT,
@@ -33,6 +36,7 @@ from apportion.solving.proof_shapes import (
     apart_in,
     claim_at,
     cuts_of,
+    divided_capacities,
     timed_cuts_of,
     unit_of_time,
 )
@@ -146,6 +150,7 @@ def draft_of(
     thorough: bool = True,
     tree: SearchTree | None = None,
     row_multipliers: NDArray[np.float64] | None = None,
+    seconds: float | None = None,
 ) -> Proof:
     """Return a proof that no plan is better than an objective, or that there is none, yet without a digest.
 
@@ -168,6 +173,8 @@ def draft_of(
         The prices and the order of the search that came to the claim, if it has told them.
     row_multipliers
         float64 [jobs], to be maximised: those of a search that relaxed the rows of jobs.
+    seconds
+        What the relaxation of all jobs may take, ``None`` for no limit.
     """
     claim = Claim("infeasible")
     if objective is not None:
@@ -198,7 +205,48 @@ def draft_of(
         return _restated(draft, menus, tree)
     if thorough and row_multipliers is not None and row_multipliers.size == menus.num_jobs:
         return _relaxed(draft, menus, begin, row_multipliers)
-    return _priced(draft, menus, begin, thorough)
+    first = [] if begin is None else [begin]
+    if thorough and menus.worths.any() and given.pool_use is None and not given.nodes:
+        draft, menus, first = _with_divided(given, draft, menus, first, seconds)
+    return _priced(draft, menus, first, thorough)
+
+
+def _with_divided(
+    given: Columns, draft: Proof, menus: IntegerMenus, first: list[NDArray[np.float64]], seconds: float | None
+) -> tuple[Proof, IntegerMenus, list[NDArray[np.float64]]]:
+    """Return the draft with divided capacities that have a price in the relaxation, and these prices last.
+
+    The relaxation is that of the options which `first` leaves: its bound holds of them, and the checker drops
+    the others by the same prices.
+    """
+    divided = divided_capacities(given)
+    wider = replace(draft, cuts=(*draft.cuts, *divided))
+    within = stated(given, wider) if divided else menus
+    padded = [np.append(prices, np.zeros(len(divided))) for prices in first]
+    prices = _relaxation_prices(rooted(within, [_whole(one) for one in padded]), seconds)
+    if prices is None:
+        return draft, menus, first
+    kept = np.append(np.ones(len(menus.capacities), dtype=np.bool_), prices[len(menus.capacities) :] > 0)
+    priced = tuple(
+        cut for cut, own in zip(divided, kept[len(menus.capacities) :].tolist(), strict=True) if own
+    )
+    wider = replace(draft, cuts=(*draft.cuts, *priced))
+    return wider, stated(given, wider), [*(one[kept] for one in padded), prices[kept]]
+
+
+def _relaxation_prices(root: Root, seconds: float | None) -> NDArray[np.float64] | None:
+    """Return what the linear relaxation of menus pays for capacities, ``None`` where HiGHS does not say."""
+    menus = root.menus
+    if root.closed or not root.jobs.size or not len(menus.capacities) or menus.uses.dtype == object:
+        return None
+    worths = menus.worths.astype(np.float64)
+    unit = 2.0 ** math.frexp(float(np.abs(worths).max(initial=1.0)))[1]
+    model = MultipleChoiceKnapsack.from_arrays(worths / unit, menus.uses, menus.offsets, menus.capacities)
+    table = build(model)
+    priced = None if table is None or not table.num_capacities else relaxed(table, seconds)
+    if table is None or priced is None:
+        return None
+    return table.expand(priced[0], model.num_capacities) * unit
 
 
 def _of_shares(
@@ -323,7 +371,7 @@ def _relaxed(
     shift = draft.shift if menus.worths.any() else 0  # where nothing is worth anything any scale will do
     numbers = tuple(round(scaled(number, shift)) for number in multipliers.tolist())
     if any(abs(number) >= LARGEST_ROW for number in numbers):
-        return _priced(draft, menus, begin, thorough=True)
+        return _priced(draft, menus, [] if begin is None else [begin], thorough=True)
     root = rooted(menus, first, [numbers])
     draft = replace(draft, prices=first, rows=(numbers,))
     if root.closed or not root.jobs.size:
@@ -334,10 +382,10 @@ def _relaxed(
     return replace(draft, order=tuple(root.jobs[np.argsort(second, kind="stable")].tolist()))
 
 
-def _priced(draft: Proof, menus: IntegerMenus, begin: NDArray[np.float64] | None, thorough: bool) -> Proof:
-    """Return the draft with vectors of prices and an order of jobs."""
+def _priced(draft: Proof, menus: IntegerMenus, known: list[NDArray[np.float64]], thorough: bool) -> Proof:
+    """Return the draft with vectors of prices and an order of jobs; the last of those known is the best."""
     free = not menus.worths.any()
-    first = [] if begin is None else [_whole(begin)]
+    first = [_whole(prices) for prices in known]
     root = rooted(menus, first)
     if root.closed or not len(menus.capacities) or not root.jobs.size:
         return replace(draft, prices=tuple(first))
@@ -345,7 +393,7 @@ def _priced(draft: Proof, menus: IntegerMenus, begin: NDArray[np.float64] | None
         return replace(draft, prices=tuple(first), order=_named(root))
     floats = _floats(root)
     scale = float(np.abs(floats.worths).max()) if not free else 1.0
-    start = begin if begin is not None else _even(floats, 1.0 if free else scale)
+    start = known[-1] if known else _even(floats, 1.0 if free else scale)
     target = -0.05 if free else _target(root)
     found = descend(floats, start, target, rounds=150 if thorough else 40, fixed=free)
     if not free:

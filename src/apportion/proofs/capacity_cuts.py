@@ -1,11 +1,13 @@
-"""Cuts of capacities that lie on nodes, which every placed plan keeps; the reason of each is checked first.
+"""Cuts of capacities, which every plan keeps; the reason of each is checked first.
 
-* ``{"node_weights": [w(1), .., w(R)], "gpu_type": name}``: no plan exceeds the sum of W over the nodes,
-whatever the
-  weights are (`apportion.instances.freezing.nodes`);
+* ``{"capacity": position, "divisor": l}``: jobs use at most R of a capacity, the greatest sum within it that
+  one option a job can reach; and of whole numbers u that add up to at most R the ``floor(u / l)`` add up to
+  at most ``floor(R / l)`` (the rounding of Chvatal and Gomory with 1 / l);
+* ``{"node_weights": [w(1), .., w(R)], "gpu_type": name}``: no plan that lies on nodes exceeds the sum of W
+  over them, whatever the weights are (`apportion.instances.freezing.nodes`);
 * ``{"excluded": {position of job: GPUs, ..}, "gpu_type": name}``: those jobs with that many GPUs or more do
-not lie on
-  the nodes together, which is shown by packing them exhaustively; so at most all but one of them get as many.
+  not lie on the nodes together, which is shown by packing them exhaustively; so at most all but one of them
+  get as many.
 """
 
 from __future__ import annotations
@@ -19,32 +21,103 @@ from numpy.typing import NDArray
 from apportion.instances.columns import Columns
 from apportion.instances.freezing.nodes import NodeWeights, TypeNodes
 from apportion.proofs.certificate import MalformedProof, Proof
-from apportion.proofs.integer_menus import IntegerArray
+from apportion.proofs.integer_menus import IntegerArray, as_int64
 
-__all__ = ["NodeCut", "exceed_nodes", "read"]
+__all__ = ["DividedCapacity", "NodeCut", "exceed_nodes", "greatest_sum", "read"]
 
 _MOST_PACKINGS = 200_000
 """Partial packings that are tried for all cuts together before an exclusion counts as not shown."""
 _NODES_A_PACKING = 64
 """Nodes of a packing that count as one more."""
 _MOST_USES = 5_000_000
-"""Cuts times options, and pairs of weights of all cuts, up to which they are looked at."""
+"""Node cuts times options, and pairs of weights of all of them, up to which they are looked at."""
+_MOST_WORDS = 20_000_000
+"""Words of 64 bits up to which sums of all divided capacities together are listed."""
 
 
-def read(given: Columns, proof: Proof) -> list[NodeCut]:
+def read(given: Columns, proof: Proof) -> list[NodeCut | DividedCapacity]:
     """Return the cuts of a proof, the reason of each checked."""
-    cuts, left = proof.cuts, [_MOST_PACKINGS]
+    left, words = [_MOST_PACKINGS], [_MOST_WORDS]
+    cuts = [cut for cut in proof.cuts if "capacity" not in cut]
     pairs = sum(len(cut["node_weights"]) ** 2 for cut in cuts if isinstance(cut.get("node_weights"), list))
     if pairs > _MOST_USES:
         raise MalformedProof(f"more than {_MOST_USES} pairs of node weights")
-    found = [NodeCut.read(given, cut, left) for cut in cuts]
+    sums: dict[int, int] = {}
+    found = [
+        DividedCapacity.read(given, cut, sums, words) if "capacity" in cut else NodeCut.read(given, cut, left)
+        for cut in proof.cuts
+    ]
     if len(cuts) * given.uses.shape[0] > _MOST_USES:
         raise MalformedProof(f"more than {_MOST_USES} uses of cuts")
     return found
 
 
+class DividedCapacity:
+    """A capacity in whole multiples of a divisor, as far as a choice can reach it."""
+
+    def __init__(self, capacity: int, divisor: int, room: int) -> None:
+        self._capacity, self._divisor, self.room = capacity, divisor, room
+
+    @classmethod
+    def read(
+        cls, given: Columns, cut: dict[str, Any], sums: dict[int, int], words: list[int]
+    ) -> DividedCapacity:
+        """Return a cut as a proof says it; `sums` keeps what can be reached, `words` counts down."""
+        capacity, divisor = cut["capacity"], cut.get("divisor")
+        if type(capacity) is not int or not 0 <= capacity < len(given.rooms) or len(cut) != 2:
+            raise MalformedProof("a divided capacity must be a position of one, beside a divisor")
+        if type(divisor) is not int or not 0 < divisor < 1 << 62:
+            raise MalformedProof("a divisor must be a whole number from 1 to 2**62")
+        if capacity not in sums:
+            reached = greatest_sum(given, capacity, words)
+            if reached is None:
+                raise MalformedProof("the sums of divided capacities are too many to be listed")
+            sums[capacity] = reached
+        return cls(capacity, divisor, sums[capacity] // divisor)
+
+    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> IntegerArray:
+        """Return what options take of it."""
+        return np.asarray(given.uses[kept, self._capacity] // self._divisor)
+
+
+def greatest_sum(given: Columns, capacity: int, words: list[int]) -> int | None:
+    """Return the greatest sum of uses of a capacity, of at most one option a job, that lies within it.
+
+    Bit s of a number says whether the jobs so far reach the sum s: an option of use u shifts it by u.
+
+    Parameters
+    ----------
+    given
+        The options.
+    capacity
+        Its position.
+    words
+        A count of words of 64 bits, which is taken down.
+
+    Returns
+    -------
+    int or None
+        ``None`` where more words would be needed than are left, or the capacity is below 0.
+    """
+    room, own = given.rooms[capacity], given.uses[:, capacity]
+    rows = np.flatnonzero((own > 0) & (own <= min(room, (1 << 62) - 1)))
+    pairs = (
+        np.unique(np.stack((given.owner[rows], own[rows])), axis=1) if rows.size else own[:0].reshape(2, 0)
+    )
+    words[0] -= pairs.shape[1] * (1 + room // 64)
+    if room < 0 or words[0] < 0:
+        return None
+    before = sums = 1
+    job, within = -1, (1 << (room + 1)) - 1 if rows.size else 1
+    for owner, use in pairs.T.tolist():
+        if owner != job:
+            job, before = owner, sums
+        sums |= (before << use) & within
+    return sums.bit_length() - 1
+
+
 class NodeCut:
-    """One further capacity, its reason checked."""
+    """What the nodes of a GPU type hold, in weights or as jobs that do not lie on them together."""
 
     def __init__(
         self, capacity: int, weights: NodeWeights | None, excluded: dict[int, int], room: int
@@ -76,8 +149,11 @@ class NodeCut:
             return cls(capacity, None, excluded, len(excluded) - 1)
         raise MalformedProof("a cut must have node_weights or excluded beside gpu_type")
 
-    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> Iterator[int]:
-        """Yield what options take of it."""
+    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> IntegerArray:
+        """Return what options take of it."""
+        return as_int64(list(self._each(given, kept)))
+
+    def _each(self, given: Columns, kept: NDArray[np.int64]) -> Iterator[int]:
         jobs, gpus = given.owner[kept].tolist(), given.uses[kept, self._capacity].tolist()
         for job, own in zip(jobs, gpus, strict=True):
             if not own:
