@@ -99,6 +99,7 @@ def _sparse() -> Iterator[Any]:
     for seed in range(2):
         yield make("racks", {"seed": seed, "jobs": 60, "racks": 20}, None)
         yield make("racks", {"seed": seed, "jobs": 200, "racks": 60}, None)
+        yield make("racks", {"seed": seed, "jobs": 40, "racks": 6}, None)
         yield make("periods", {"seed": seed, "jobs": 40, "periods": 24}, None)
         yield make("periods", {"seed": seed, "jobs": 120, "periods": 96}, None)
         yield make("blocks", {"seed": seed, "jobs": 120, "racks": 6, "fragments": bool(seed)}, None)
@@ -183,7 +184,7 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
         _sparse,
         (
             NOTHING,
-            Part("rows that follow", {f"{_ROOM}.sparse_menus:filled_by_few": _never}),
+            Part("rows that follow", {f"{_ROOM}.several_capacities:filled_by_few": _never}),
             Part("local search", {f"{_ROOM}.sparse_menus:Ejection.run": _nothing}),
             Part("growing cores", {f"{_ROOM}.sparse_menus:SparseSearch._cores": _nothing}),
             Part("the exact search on cores", {f"{_ROOM}.sparse_menus:SparseSearch._by_tree": _nothing}),
@@ -291,13 +292,13 @@ def measured(engine: str, seconds: float, most: int | None) -> None:
         [[(one.objective, one.bound) for one in found] for found, _ in rows.values()], dtype=float
     )
     sign = np.array([1.0 if one.bound >= one.objective else -1.0 for one in rows["nothing"][0]])
-    best = (told[:, :, 0] * sign).max(axis=0) * sign
+    best = np.nanmax(told[:, :, 0] * sign, axis=0) * sign
     tightest = (told[:, :, 1] * sign).min(axis=0) * sign
     print(f"{engine}, without:")
     for place, (name, (found, took)) in enumerate(rows.items()):
         ended = [one for one in found if one.termination is Termination.OPTIMAL]
         proven, by_solver = len(ended), sum(one.evidence == "by_solver" for one in ended)
-        plan = 100 * np.abs(told[place, :, 0] / best - 1).mean()
+        plan = 100 * np.nan_to_num(np.abs(told[place, :, 0] / best - 1), nan=1.0).mean()
         bound = 100 * np.abs(told[place, :, 1] / tightest - 1).mean()
         nodes = sum(int(one.outcome.counters.get("nodes", 0)) for one in found)
         print(

@@ -168,6 +168,7 @@ class ExpandingCore:
             seed=self._options.seed,
             enough=lambda value: best.closes(best.sign * (part.value + value)),
             reduced=nodes is not None,  # looking for more takes thrice the search
+            restarts=nodes is not None,
         )
         work = max(1, answer.nodes, answer.iterations // _ITERATIONS)
         clock.charge(work, (1 + answer.nodes) * _SECONDS_PER_NODE)

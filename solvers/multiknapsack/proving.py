@@ -80,6 +80,7 @@ def solve_core(
     seed: int,
     enough: Callable[[float], bool] | None = None,
     reduced: bool = False,
+    restarts: bool = True,
 ) -> CoreAnswer:
     """Solve the menus as a mixed-integer program.
 
@@ -100,6 +101,8 @@ def solve_core(
     reduced
         Whether reduced costs have left nothing to reduce: HiGHS then looks for no reductions, for no point
         before it has solved the relaxation, and shifts the relaxation's point until it is whole.
+    restarts
+        Whether HiGHS may begin anew once its root has fixed much.
     """
     alike = alike_jobs(menus)
     model = alike.written()
@@ -108,6 +111,7 @@ def solve_core(
         "random_seed": seed,
         "mip_rel_gap": 0.0,
         "mip_abs_gap": 0.999 * step,
+        "mip_allow_restart": restarts,
     }
     if reduced:
         settings |= {

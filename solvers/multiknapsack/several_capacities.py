@@ -24,7 +24,7 @@ from apportion.solvers.multiknapsack.option_table import (
     build,
     without_dominated,
 )
-from apportion.solvers.multiknapsack.proven_bound import ProvenBound
+from apportion.solvers.multiknapsack.proven_bound import ProvenBound, filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.repair import (
     by_density,
     cheapest,
@@ -222,17 +222,20 @@ class _Run:
             self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
             self._near_start(menus, dual.multipliers, start)
-            near_choices(menus, top, dual.multipliers, dual.choices, best, self._late_soon())
-            self._mark("repair")
+        first = dual.choices[-1:] if quick and not sparse else dual.choices
+        late = self._late_soon() if sparse else self._clock.late
+        near_choices(menus, top, dual.multipliers, first, best, late)
+        self._mark("repair")
+        searched = not best.proven and not best.close and (sparse or not quick)
+        under = with_implied_rows(menus) if searched and filled_by_few(menus, dual.multipliers) else menus
+        if sparse or under is not menus:
             rest = best, self._shown, self._options, self._clock, self._counters, self._mark
-            found = SparseSearch(menus, dual, *rest).run()
-            if isinstance(found, StopReason):
-                return found
-            menus = found
-        else:
-            first = dual.choices[-1:] if quick else dual.choices
-            near_choices(menus, top, dual.multipliers, first, best, self._clock.late)
-            self._mark("repair")
+            places = SparseSearch(menus, dual, *rest)
+            if places.tightened(under) or sparse:
+                found = places.run()
+                if isinstance(found, StopReason):
+                    return found
+                menus = found
         if (ended := self._shown.ended(self._clock)) is not None:
             return ended
         if not sparse:

@@ -18,7 +18,7 @@ from apportion.solvers.multiknapsack.dual import Dual, solve_large
 from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
-from apportion.solvers.multiknapsack.proven_bound import ProvenBound, filled_by_few, with_implied_rows
+from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.proving import Proving, provable
 from apportion.solvers.multiknapsack.repair import near_choices
 
@@ -26,12 +26,16 @@ __all__ = ["SparseSearch"]
 
 _LEAST_PROOF = 0.3
 """Seconds, or as many as cores took, to prove by the exact search what HiGHS claims."""
-_FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 2e-6, 0.2
+_FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 8e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
+_FIRST_TREE = 0.15
+"""Seconds that the exact search has before HiGHS is asked about all options within reach at once,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
 _CELLS = 4_000_000
 """Cells within reach up to which they are searched as the menus of few capacities are."""
+_ROWS_OF_TREES = 48
+"""Capacities and rows that follow from them up to which the exact search goes under both."""
 _PAYS = 0.2
 """Share of the gap that implied rows must close: more rows take longer in all that follows."""
 
@@ -67,11 +71,12 @@ class SparseSearch:
         self._clock, self._counters, self._mark = clock, counters, mark
         self._rows, self._priced = menus, dual
         """The menus under implied rows, and their prices, where these close enough of the gap."""
+        self._tried = False
+        """Whether the exact search has had its first turn."""
 
     def run(self) -> StopReason | OptionTable:
         """Return how it ended, or what is within reach and to be searched as of few capacities."""
         menus, best, clock = self._menus, self._best, self._clock
-        self._add_implied_rows()
         implied = self._rows is not menus
         self._shown.over_fitting(self._rows, self._priced, implied=implied)
         if clock.late() and (stopped := self._shown.ended(clock)) is not None:
@@ -79,11 +84,15 @@ class SparseSearch:
         loss, seed = self._rows.loss(self._priced.multipliers), self._options.seed
         ejection = Ejection(menus, loss, self._dual.multipliers, best, clock, seed)
         entries, left = float(menus.num_entries), clock.remaining
-        if entries > FEW_ENTRIES and not best.proven and not best.close:
+        ended = None
+        if not best.proven and not best.close:
             first = min(_FIRST_EJECTION, _PER_ENTRY * entries)
             ejection.run(first if left is None else min(first, _CORES_AFTER * left))
             self._mark("ejection")
-        ended = self._cores(ejection)
+            turn = _FIRST_TREE if left is None else min(_FIRST_TREE, _CORES_AFTER * left)
+            if entries <= FEW_ENTRIES and best.value is not None and not best.proven and not best.close:
+                self._tried, ended = True, self._by_tree(self._reach(), turn)
+        ended = ended or self._cores(ejection)
         if ended is not None:
             return self._stated(ended)
         near = menus.keep(self._reach())
@@ -106,27 +115,26 @@ class SparseSearch:
             return np.ones(self._menus.num_options, dtype=np.bool_)
         return reachable(self._rows, self._priced.multipliers, self._priced.bound, floor)
 
-    def _add_implied_rows(self) -> None:
+    def tightened(self, rows: OptionTable) -> bool:
+        """Return whether menus under rows that follow close enough of the gap: then these are searched."""
         menus, dual, best = self._menus, self._dual, self._best
-        if best.value is None or best.proven or best.close or not filled_by_few(menus, dual.multipliers):
-            return
-        rows = with_implied_rows(menus)
-        if rows is menus:
-            return
+        if best.value is None or best.proven or best.close or rows is menus:
+            return False
         left, late = None if self._options.deterministic else self._clock.remaining, self._clock.late
         near = np.append(dual.multipliers, np.zeros(rows.num_capacities - menus.num_capacities))
         anchor = best.among(menus)
         priced, _ = solve_large(rows, gap=1e-8, start=near, late=late, seconds=left, anchor=anchor)
         self._mark("dual")
         if priced.bound > dual.bound - _PAYS * (dual.bound - best.value):
-            return
+            return False
         near_choices(menus, menus, dual.multipliers, priced.choices, best, late)
         self._mark("repair")
         self._rows, self._priced = rows, priced
+        return True
 
     def _cores(self, ejection: Ejection) -> StopReason | None:
         """Solve growing cores; what HiGHS says of the last one our own trees are to prove."""
-        best, clock, began = self._best, self._clock, self._clock.elapsed
+        best, clock, began, before = self._best, self._clock, self._clock.elapsed, self._best.value
         limits = best, self._options, clock, self._counters
         cores = ExpandingCore(self._rows, self._priced.multipliers, self._priced.bound, ejection, *limits)
         ended = cores.run()
@@ -136,20 +144,25 @@ class SparseSearch:
             return ended
         if best.proven:
             return StopReason("proven")
-        if self._rows is not self._menus:  # a tree is told in multipliers of capacities, not of what follows
+        took, left = clock.elapsed - began, clock.remaining
+        if self._tried and best.value == before and took <= _FIRST_TREE:  # it would take as long once more
             return StopReason("claimed", by_solver=True)
-        turn, left = max(_LEAST_PROOF, clock.elapsed - began), clock.remaining
+        turn = max(_LEAST_PROOF, took)
         ended = self._by_tree(self._reach(), turn if left is None else min(turn, left))
         return ended or StopReason("claimed", by_solver=True)
 
     def _by_tree(self, reach: NDArray[np.bool_], seconds: float) -> StopReason | None:
         """Let the exact search prove what is within reach, where it takes so many options."""
-        menus = self._menus.keep(reach)
-        if not provable(menus):
+        menus, prices = self._rows.keep(reach), self._priced.multipliers
+        if (np.diff(menus.offsets) == 0).any():  # none of a job's options can be in a better choice
+            return StopReason("proven")
+        if not provable(menus) or (self._rows is not self._menus and menus.num_capacities > _ROWS_OF_TREES):
             return None
         seed, threads = self._options.seed, self._options.threads
-        proving = Proving(menus, self._dual.multipliers, self._best, self._clock, seed, threads=threads)
+        proving = Proving(menus, prices, self._best, self._clock, seed, threads=threads)
         proven = proving.run(seconds)
         self._counters["nodes"] = float(proving.nodes)
         self._mark("proof")
-        return StopReason("proven", proving=proving) if proven else None
+        # a tree is said in multipliers of capacities: not one of what rows that follow leave within reach
+        tree = proving if self._rows is self._menus else None
+        return StopReason("proven", proving=tree) if proven else None

@@ -171,11 +171,9 @@ def digest_of(instance: Any) -> str:
 def changes_between(before: Any, after: Any) -> tuple[Change, ...]:
     """Return what differs between two plans, by job; an absent plan gives nothing to anybody."""
     old, new = _parts(before), _parts(after)
-    return tuple(
-        Change(job, old.get(job), new.get(job))
-        for job in dict.fromkeys((*new, *old))
-        if old.get(job) != new.get(job)
-    )
+    given = [Change(job, old.get(job), part) for job, part in new.items() if old.get(job) != part]
+    gone = [Change(job, part, None) for job, part in old.items() if job not in new and part is not None]
+    return (*given, *gone)
 
 
 def _parts(plan: Any) -> Mapping[str, Any]:

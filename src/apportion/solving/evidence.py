@@ -43,7 +43,7 @@ from apportion.solving.judge import usable
 from apportion.solving.proof_shapes import LARGEST_SHIFT, NEAR, apart_in, claim_at, cuts_of, unit_of_times
 from apportion.solving.proving import draft_of
 
-__all__ = ["quick_makespan_proof", "quick_proof", "surest_first", "with_proof"]
+__all__ = ["quick_makespan_proof", "quick_proof", "surest_first", "walked_briefly", "with_proof"]
 
 
 _BITS = 54
@@ -240,6 +240,8 @@ def _laid_out(
 _LEAST_SECONDS = 0.2
 _QUICK_STATES = 50_000
 """States of a walk that is tried before more prices are looked for."""
+_BRIEF_OPTIONS, _BRIEF_STATES = 20_000, 20_000
+"""Options, and states of a walk, up to which it is tried without being asked."""
 
 
 def with_proof(solution: Solution, seconds: float | None, model: object = None) -> Solution:
@@ -266,6 +268,27 @@ def with_proof(solution: Solution, seconds: float | None, model: object = None) 
     if isinstance(found, Proof):
         return replace(solution, times=times, proof=found)
     return _noted(replace(solution, times=times), f"no proof was found: {found}")
+
+
+def walked_briefly(solution: Solution, model: MultipleChoiceKnapsack, seconds: float | None) -> bool:
+    """Return whether a short walk, at prices of the relaxation, shows what stands on a general solver's word."""
+    if model.num_options > _BRIEF_OPTIONS:
+        return False
+    limits = Limits(states=_BRIEF_STATES, seconds=seconds)
+    try:
+        given = columns(solution.instance)
+        maximizes = kind_of_any(solution.instance).maximizes(solution.instance)
+        draft = draft_of(
+            given,
+            _target(solution),
+            maximizes=maximizes,
+            multipliers=_multipliers(solution),
+            exactly=False,
+            seconds=seconds,
+        )
+        return accepted(solution.instance, draft, limits, given)[1].proved
+    except (InvalidInstance, MalformedProof):
+        return False
 
 
 def _target(solution: Solution) -> Fraction | None:

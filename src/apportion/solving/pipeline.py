@@ -482,6 +482,8 @@ def solved(
                     solution = replace(conclude(call, chosen, reason, again, engines), confirmed=True)
         if chosen.general and not hold.struck:
             solution = _tested(solution, call)
+        elif own and not proof and not hold.struck and solution.evidence == "by_solver":
+            solution = _walked(solution, structure.model, call)
         if proof and not hold.struck:
             # in the order of names its jobs are not those of the instance, place for place
             solution = _proved(solution, call, structure.model if ordered is instance else None)
@@ -535,6 +537,22 @@ def _tested(solution: Solution, call: Call) -> Solution:
             return cross_check(solution, math.inf if left is None else left, ask, maximizes=call.maximizes)
     except BackendUnavailable:  # our own search needs an engine that is missing: there is no second opinion
         return solution
+    except KeyboardInterrupt:
+        return replace(solution, termination=Termination.INTERRUPTED)
+
+
+def _walked(solution: Solution, model: object, call: Call) -> Solution:
+    """Walk a proof for a moment where a search of ours has ended by a general solver's word."""
+    left = call.seconds_left
+    if not isinstance(model, MultipleChoiceKnapsack) or (left is not None and left <= 0.0):
+        return solution
+    from apportion.solving.evidence import walked_briefly
+    from apportion.solving.exact_recheck import SHARE
+
+    seconds = None if left is None else SHARE * min(left, solution.times.get("solve", 0.0))
+    try:
+        with released():
+            return replace(solution, confirmed=walked_briefly(solution, model, seconds))
     except KeyboardInterrupt:
         return replace(solution, termination=Termination.INTERRUPTED)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.suite.making import make
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
 from tests.solvers.multiknapsack.test_limits import racks
@@ -66,6 +67,16 @@ def test_answers_under_implied_rows_are_those_of_enumeration(monkeypatch: pytest
             continue
         assert outcome.objective == pytest.approx(best[0], rel=1e-9), seed
         assert outcome.bound is not None and outcome.bound >= best[0] * (1 - 1e-9), seed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_racks_are_searched_under_the_rows_that_follow(seed: int) -> None:
+    """Of 40 jobs on 6 racks this took a second, and was HiGHS's word."""
+    model = make("racks", {"seed": seed, "jobs": 40, "racks": 6}, None)
+    found = apportion.solve(model, work_limit=3_000_000)
+    told = apportion.solve(model, backend="highs", deterministic=True)
+    assert found.termination.value == told.termination.value == "optimal"
+    assert found.objective == pytest.approx(told.objective, rel=1e-9) and found.evidence == "by_search"
 
 
 @pytest.mark.parametrize("seed", range(3))
