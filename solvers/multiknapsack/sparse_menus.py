@@ -24,11 +24,11 @@ from apportion.solvers.multiknapsack.repair import near_choices
 
 __all__ = ["SparseSearch"]
 
-_LEAST_PROOF = 0.3
-"""Seconds, or as many as cores took, to prove by the exact search what HiGHS claims."""
+_LEAST_PROOF, _PROOF_SHARE = 0.3, 0.5
+"""Seconds, or the share of what cores took, to prove by the exact search what HiGHS claims."""
 _FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 8e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
-_FIRST_TREE = 0.15
+_FIRST_TREE = 0.1
 """Seconds that the exact search has before HiGHS is asked about all options within reach at once,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
@@ -90,8 +90,10 @@ class SparseSearch:
             ejection.run(first if left is None else min(first, _CORES_AFTER * left))
             self._mark("ejection")
             turn = _FIRST_TREE if left is None else min(_FIRST_TREE, _CORES_AFTER * left)
-            if entries <= FEW_ENTRIES and best.value is not None and not best.proven and not best.close:
-                self._tried, ended = True, self._by_tree(self._reach(), turn)
+            reach = self._reach()
+            few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
+            if few and best.value is not None:
+                self._tried, ended = True, self._by_tree(reach, turn)
         ended = ended or self._cores(ejection)
         if ended is not None:
             return self._stated(ended)
@@ -147,7 +149,7 @@ class SparseSearch:
         took, left = clock.elapsed - began, clock.remaining
         if self._tried and best.value == before and took <= _FIRST_TREE:  # it would take as long once more
             return StopReason("claimed", by_solver=True)
-        turn = max(_LEAST_PROOF, took)
+        turn = max(_LEAST_PROOF, _PROOF_SHARE * took)
         ended = self._by_tree(self._reach(), turn if left is None else min(turn, left))
         return ended or StopReason("claimed", by_solver=True)
 

@@ -271,7 +271,7 @@ def with_proof(solution: Solution, seconds: float | None, model: object = None) 
 
 
 def walked_briefly(solution: Solution, model: MultipleChoiceKnapsack, seconds: float | None) -> bool:
-    """Return whether a short walk, at prices of the relaxation, shows what stands on a general solver's word."""
+    """Return whether a short walk at prices of the relaxation shows what a general solver's word says."""
     if model.num_options > _BRIEF_OPTIONS:
         return False
     limits = Limits(states=_BRIEF_STATES, seconds=seconds)

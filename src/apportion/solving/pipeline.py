@@ -482,7 +482,7 @@ def solved(
                     solution = replace(conclude(call, chosen, reason, again, engines), confirmed=True)
         if chosen.general and not hold.struck:
             solution = _tested(solution, call)
-        elif own and not proof and not hold.struck and solution.evidence == "by_solver":
+        elif own and not proof and not hold.struck and solution.certificate.source == "solver":
             solution = _walked(solution, structure.model, call)
         if proof and not hold.struck:
             # in the order of names its jobs are not those of the instance, place for place
@@ -544,7 +544,8 @@ def _tested(solution: Solution, call: Call) -> Solution:
 def _walked(solution: Solution, model: object, call: Call) -> Solution:
     """Walk a proof for a moment where a search of ours has ended by a general solver's word."""
     left = call.seconds_left
-    if not isinstance(model, MultipleChoiceKnapsack) or (left is not None and left <= 0.0):
+    late = left is not None and left <= 0.0
+    if late or not isinstance(model, MultipleChoiceKnapsack) or solution.evidence != "by_solver":
         return solution
     from apportion.solving.evidence import walked_briefly
     from apportion.solving.exact_recheck import SHARE
