@@ -124,13 +124,11 @@ _MIP_CAPACITIES, _MIP_DENSITY = 8, 0.25
 _MIP_AFTER = 0.4
 """Seconds after which HiGHS first tries a core,"""
 _MIP_SHARE = 0.5
-"""for this share of the time gone by until then, half a second at least; and again when that has trebled,"""
+"""for this share of the time gone by until then, half a second at least; and again when that has trebled;"""
 _MIP_AFTER_SPARSE, _MIP_SHARE_SPARSE = 0.1, 0.75
 """the same where an option uses few of many capacities: the share is of the time left."""
 _MIP_UNLIMITED = 10.0
 """Seconds of such a call where no limit is given."""
-_HOPEFUL_OPTIONS = 250
-"""if it closed a third of the gap or the core has no more options; else hardly ever."""
 _SECONDS_PER_MIP_NODE = 1e-2
 """What deterministic mode charges for a node of HiGHS."""
 _OVERRUN = 0.25
@@ -360,7 +358,7 @@ class Search:
         return self._classes
 
     def _mip(self) -> StopReason | None:
-        """Let HiGHS try the core; how long, and when next, follows from how far it gets."""
+        """Let HiGHS try the core, and again when three times as long has gone by."""
         clock, best, live = self._clock, self._best, self._live
         share = max(0.5, _MIP_SHARE * (clock.elapsed - self._began))
         left = clock.remaining
@@ -391,10 +389,5 @@ class Search:
             gone = clock.elapsed
             self._agreed_until = gone + max(_LEAST_PROOF, _PROOF_TO_SEARCH * gone)
             return None
-        closed = 0.0
-        if answer.bound is not None and best.value is not None and self._bound > best.value:
-            closed = (self._bound - answer.bound) / (self._bound - best.value)
-        gone = clock.elapsed - self._began
-        hopeful = closed > 1 / 3 or live.num_options <= _HOPEFUL_OPTIONS
-        self._next_mip = self._began + (3.0 if hopeful else 50.0) * gone
+        self._next_mip = self._began + 3.0 * (clock.elapsed - self._began)
         return None

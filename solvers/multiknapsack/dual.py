@@ -38,6 +38,7 @@ __all__ = [
     "multipliers",
     "overdrawn_by_all",
     "precision",
+    "sampled",
     "scored",
     "solve_dual",
     "solve_large",
@@ -134,6 +135,8 @@ _KEPT = 12
 """Choices kept for repair."""
 _AT_ONCE = 400_000
 """Uses up to which the compiled twin, which does not look at the clock, takes some tens of milliseconds."""
+_SAMPLED, _STEP = 20_000, 1_000_003
+"""Losses that stand for all, and how far they are apart: no menus are as long as this prime or a multiple."""
 _LARGE = 30_000
 """From so many options on, most evaluations are made on a sample of jobs and on the options near the top."""
 
@@ -341,6 +344,11 @@ def _compiled(
     return Dual(weights, bound, count, recent, infeasible)
 
 
+def sampled(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return some losses that stand for all, or all of few."""
+    return losses[np.arange(min(_SAMPLED, losses.size)) * _STEP % losses.size]
+
+
 def solve_large(
     menus: OptionTable,
     *,
@@ -376,7 +384,7 @@ def solve_large(
         return Dual(start, bound, 1, (), False), menus
     loss = menus.loss(start)
     near = min(0.5, max(4.0 * jobs, 4_000.0) / options)
-    kept = loss <= np.quantile(loss[:: max(1, options // 20_000)], near)
+    kept = loss <= np.quantile(sampled(loss), near)
     kept |= loss <= 0.0
     for _ in range(4):
         top = menus.keep(kept)

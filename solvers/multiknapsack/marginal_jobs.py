@@ -23,7 +23,7 @@ from apportion.core.options import SolveOptions
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
-from apportion.solvers.multiknapsack.dual import Dual, model_bound, precision, scored, solve_large
+from apportion.solvers.multiknapsack.dual import Dual, model_bound, precision, sampled, scored, solve_large
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.repair import filled, repaired
@@ -41,8 +41,6 @@ _ROUGH = 1e-5
 """Relative gap to which jobs of a sample are priced."""
 _CELLS = 2_000_000
 """Uses that a core has at most, those of no amount as well."""
-_SAMPLED, _STEP = 20_000, 1_000_003
-"""Losses that stand for all, and how far they are apart: no menus are as long as this prime or a multiple."""
 _REPAIRS = 3
 """Choices of a core that are repaired, the newest first."""
 
@@ -117,7 +115,7 @@ def core_of(model: MultipleChoiceKnapsack, prices: NDArray[np.float64], size: in
 
 def _least(loss: NDArray[np.float64], size: int) -> float:
     """Return about which loss so many options exceed 0 by at most."""
-    some = loss[np.arange(min(_SAMPLED, loss.size)) * _STEP % loss.size]
+    some = sampled(loss)
     worse = some[some > 0.0]
     if not worse.size:
         return 0.0

@@ -1,34 +1,31 @@
 """Write the proof of a claim: its unit, its multipliers as whole numbers, and an order of jobs.
 
-Nothing here needs trust; whether the proof shows its claim, only the checker says.
-
-Multipliers for a proof: near the least bound of all menus, and of what is left deep in the walk.
-
-They are found in doubles and need no trust: a proof rounds them to whole numbers, and any numbers >= 0 give a
-valid bound.
+Nothing here needs trust: whether the proof shows its claim, only the checker says. Multipliers are those of
+the search and of linear relaxations: of what the search leaves, and of the jobs that are open deep in a walk.
+They are rounded to whole numbers, and any numbers >= 0 give a valid bound.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
+from apportion.core.errors import BackendUnavailable
 from apportion.core.outcome import SearchTree, meets
 from apportion.instances.columns import Columns
-from apportion.models.exact_sums import over_columns
-from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.linear import Block, LinearModel
 from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof
 from apportion.proofs.integer_menus import IntegerArray, IntegerMenus, as_int64, scaled, threshold
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.relaxed_rows import Shared, open_share, price_names, shared, shown_by, slacks_of_options
 from apportion.proofs.stating import capacity_names, stated
-from apportion.solvers.multiknapsack.linear_dual import relaxed
-from apportion.solvers.multiknapsack.option_table import build
+from apportion.solvers.general.highs_call import call
 from apportion.solving.judge import outward
 from apportion.solving.proof_shapes import (
     LARGEST_SHIFT,
@@ -41,93 +38,7 @@ from apportion.solving.proof_shapes import (
     unit_of_time,
 )
 
-__all__ = ["RealMenus", "descend", "draft_of", "fitted_to_depths"]
-
-
-class RealMenus:
-    """Menus in doubles: worths [options], uses [options, capacities], offsets, capacities."""
-
-    def __init__(
-        self,
-        worths: NDArray[np.float64],
-        uses: NDArray[np.float64],
-        offsets: NDArray[np.int64],
-        capacities: NDArray[np.float64],
-    ) -> None:
-        self.worths, self.uses, self.offsets, self.capacities = worths, uses, offsets, capacities
-
-    def best(self, prices: NDArray[np.float64]) -> tuple[float, NDArray[np.int64]]:
-        """Return the bound of prices and the row each job takes at them, its first best one."""
-        term = self.worths - over_columns(self.uses, prices)
-        top = np.maximum.reduceat(term, self.offsets[:-1])
-        owner = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
-        hits = np.flatnonzero(term == top[owner])
-        rows = hits[np.searchsorted(owner[hits], np.arange(top.size))]
-        return float(top.sum() + self.capacities @ prices), rows
-
-    def part(self, jobs: NDArray[np.int64], capacities: NDArray[np.float64]) -> RealMenus:
-        """Return the menus of some jobs under other capacities."""
-        rows = np.concatenate([np.arange(self.offsets[j], self.offsets[j + 1]) for j in jobs])
-        sizes = np.diff(self.offsets)[jobs]
-        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        return RealMenus(self.worths[rows], self.uses[rows], offsets, capacities)
-
-
-def descend(
-    menus: RealMenus, begin: NDArray[np.float64], target: float, rounds: int = 150, fixed: bool = False
-) -> list[NDArray[np.float64]]:
-    """Return the prices of the least bound found from `begin`, and the mean of the prices passed late.
-
-    Subgradient steps of Polyak's length towards `target`, deflected by the steps before; a capacity is
-    measured in its own amount, so that none of them rules the step. With `fixed`, prices keep the sum they
-    pay for all capacities: where every worth is 0 only their proportion matters.
-    """
-    unit = 1.0 / np.maximum(menus.capacities, 1.0)
-    prices, step = begin.copy(), np.zeros_like(begin)
-    best, least = begin.copy(), np.inf
-    mean = np.zeros_like(begin)
-    length, stale = 1.0, 0
-    for at in range(rounds):
-        bound, rows = menus.best(prices)
-        if bound < least - 1e-12 * abs(bound):
-            best, least, stale = prices.copy(), bound, 0
-        else:
-            stale += 1
-            if stale >= 8:
-                length, stale = 0.6 * length, 0
-                prices, step = best.copy(), np.zeros_like(step)
-                bound, rows = menus.best(prices)
-        if at >= rounds // 2:
-            mean += prices
-        if least < target:
-            break
-        step = 0.7 * step + 0.3 * unit * (menus.capacities - menus.uses[rows].sum(axis=0))
-        norm = float(step @ step)
-        if norm <= 1e-300 or length < 1e-7:
-            break
-        prices = np.maximum(
-            prices - length * max(bound - target, 1e-9 * abs(bound)) / norm * step * unit, 0.0
-        )
-        if fixed:
-            paid = float(menus.capacities @ prices)
-            prices = prices / paid if paid > 0 else best.copy()
-    return [best, mean / max(1, rounds - rounds // 2)] if mean.any() else [best]
-
-
-def fitted_to_depths(
-    menus: RealMenus, order: NDArray[np.int64], prices: NDArray[np.float64], shares: tuple[float, ...]
-) -> list[NDArray[np.float64]]:
-    """Return prices fitted to the last jobs of an order, one vector for each share of them."""
-    found = []
-    _, rows = menus.best(prices)
-    for share in shares:
-        open_jobs = order[order.size - max(1, round(share * order.size)) :]
-        decided = np.setdiff1d(order, open_jobs)
-        left = np.maximum(menus.capacities - menus.uses[rows[decided]].sum(axis=0), 0.0)
-        part = menus.part(open_jobs, left)
-        bound, _ = part.best(prices)
-        found.append(descend(part, prices, bound - 0.02 * abs(bound) - 1e-9, rounds=60)[0])
-    return found
+__all__ = ["draft_of"]
 
 
 _BITS = 54
@@ -223,7 +134,8 @@ def _with_divided(
     wider = replace(draft, cuts=(*draft.cuts, *divided))
     within = stated(given, wider) if divided else menus
     padded = [np.append(prices, np.zeros(len(divided))) for prices in first]
-    prices = _relaxation_prices(rooted(within, [_whole(one) for one in padded]), seconds)
+    root = rooted(within, [_whole(one) for one in padded])
+    prices = None if root.closed else _relaxation_prices(root.menus, seconds)
     if prices is None:
         return draft, menus, first
     kept = np.append(np.ones(len(menus.capacities), dtype=np.bool_), prices[len(menus.capacities) :] > 0)
@@ -234,19 +146,52 @@ def _with_divided(
     return wider, stated(given, wider), [*(one[kept] for one in padded), prices[kept]]
 
 
-def _relaxation_prices(root: Root, seconds: float | None) -> NDArray[np.float64] | None:
-    """Return what the linear relaxation of menus pays for capacities, ``None`` where HiGHS does not say."""
-    menus = root.menus
-    if root.closed or not root.jobs.size or not len(menus.capacities) or menus.uses.dtype == object:
+def _relaxation_prices(menus: IntegerMenus, seconds: float | None) -> NDArray[np.float64] | None:
+    """Return what the linear relaxation of menus pays for capacities, ``None`` where HiGHS does not say.
+
+    Of menus worth nothing it is the relaxation that fills capacities most evenly: the least z such that jobs
+    use at most z times each. Where nothing keeps the capacities, it is the ray that says so.
+    """
+    jobs, caps = menus.num_jobs, len(menus.capacities)
+    if not jobs or not caps:
         return None
-    worths = menus.worths.astype(np.float64)
-    unit = 2.0 ** math.frexp(float(np.abs(worths).max(initial=1.0)))[1]
-    model = MultipleChoiceKnapsack.from_arrays(worths / unit, menus.uses, menus.offsets, menus.capacities)
-    table = build(model)
-    priced = None if table is None or not table.num_capacities else relaxed(table, seconds)
-    if table is None or priced is None:
+    matrix = csr_array(menus.uses.astype(np.float64).T)
+    cost, rooms = menus.worths.astype(np.float64), menus.capacities.astype(np.float64)
+    unit = 2.0 ** min(math.frexp(float(np.abs(cost).max(initial=1.0)))[1], _LARGEST_BITS)
+    if evenly := not menus.worths.any():
+        matrix = hstack((matrix, csr_array(-rooms[:, None])), format="csr")
+        cost, rooms = np.append(cost, -1.0), np.zeros(caps)
+    one_each = np.append(menus.offsets, menus.offsets[-1] + matrix.indptr[1:])
+    if not (np.isfinite(matrix.data).all() and np.isfinite(rooms).all() and np.isfinite(cost / unit).all()):
         return None
-    return table.expand(priced[0], model.num_capacities) * unit
+    model = LinearModel(
+        sense="maximize",
+        cost=cost / unit,
+        offset=0.0,
+        lower=np.zeros(cost.size),
+        upper=np.full(cost.size, np.inf),
+        integer=np.zeros(cost.size, dtype=np.bool_),
+        row_lower=np.append(np.ones(jobs), np.full(caps, -np.inf)),
+        row_upper=np.append(np.ones(jobs), rooms),
+        indptr=one_each.astype(np.int32),
+        indices=np.append(np.arange(menus.worths.size), matrix.indices).astype(np.int32),
+        data=np.append(np.ones(menus.worths.size), matrix.data),
+        variables=(Block("x", 0, (cost.size,)),),
+        rows=(Block("one_option", 0, (jobs,)), Block("capacity", jobs, (caps,))),
+    )
+    settings: dict[str, object] = {"threads": 1, "presolve": "off"}
+    if seconds is not None:
+        settings["time_limit"] = max(0.0, seconds)
+    try:
+        said = call(model, settings)
+    except BackendUnavailable:
+        return None
+    prices = said.ray if said.duals is None else said.duals
+    if prices is None:
+        return None
+    prices = np.maximum(prices[jobs:], 0.0) if said.duals is not None else np.abs(prices[jobs:])
+    scaled_by = _unit_of_price(menus, prices) if evenly or said.duals is None else unit
+    return prices * scaled_by
 
 
 def _of_shares(
@@ -383,50 +328,41 @@ def _relaxed(
 
 
 def _priced(draft: Proof, menus: IntegerMenus, known: list[NDArray[np.float64]], thorough: bool) -> Proof:
-    """Return the draft with vectors of prices and an order of jobs; the last of those known is the best."""
-    free = not menus.worths.any()
-    first = [_whole(prices) for prices in known]
-    root = rooted(menus, first)
-    if root.closed or not len(menus.capacities) or not root.jobs.size:
-        return replace(draft, prices=tuple(first))
-    if first and not thorough:
-        return replace(draft, prices=tuple(first), order=_named(root))
-    floats = _floats(root)
-    scale = float(np.abs(floats.worths).max()) if not free else 1.0
-    start = known[-1] if known else _even(floats, 1.0 if free else scale)
-    target = -0.05 if free else _target(root)
-    found = descend(floats, start, target, rounds=150 if thorough else 40, fixed=free)
-    if not free:
-        vectors = [*first, *map(_whole, found)]
-    else:
-        vectors = [_whole(prices * _unit_of_price(menus, prices)) for prices in found]
+    """Return the draft with vectors of prices, those known first, and an order of jobs."""
+    vectors = [_whole(prices) for prices in known]
     root = rooted(menus, vectors)
-    if root.closed or not root.jobs.size:
-        return replace(draft, prices=tuple(vectors))
-    if not thorough:
-        return replace(draft, prices=tuple(vectors), order=_named(root))
-    floats = _floats(root)
-    order = _order(root)
-    if len(menus.capacities) > 1:
-        near = descend(floats, found[0], target if free else _target(root), rounds=100, fixed=free)
-        deep = fitted_to_depths(floats, order, near[0], _DEPTHS)
-        for prices in [*near, *deep]:
-            vectors.append(_whole(prices * _unit_of_price(menus, prices) if free else prices))
+    for _ in range(2 if thorough or not known else 0):  # the second is that of what the first leaves
+        if root.closed or not root.jobs.size:
+            break
+        if (prices := _relaxation_prices(root.menus, None)) is not None:
+            vectors.append(_whole(prices))
+            root = rooted(menus, vectors)
     unique = tuple(dict.fromkeys(vector for vector in vectors if any(vector)))
-    return replace(draft, prices=unique, order=tuple(root.jobs[order].tolist()))
+    draft = replace(draft, prices=unique)
+    if root.closed or not root.jobs.size:
+        return draft
+    order = _order(root)
+    if thorough and vectors and len(menus.capacities) > 1:
+        deep = [prices for prices in _of_depths(root, order) if any(prices)]
+        draft = replace(draft, prices=tuple(dict.fromkeys((*unique, *deep))))
+    return replace(draft, order=tuple(root.jobs[order].tolist()))
 
 
-def _named(root: Root) -> tuple[int, ...]:
-    return tuple(root.jobs[_order(root)].tolist())
-
-
-def _target(root: Root) -> float:
-    return float(root.menus.threshold)
-
-
-def _even(floats: RealMenus, paid: float) -> NDArray[np.float64]:
-    """Return prices at which every capacity costs the same."""
-    return paid / max(1, floats.capacities.size) / np.maximum(floats.capacities, 1.0)
+def _of_depths(root: Root, order: NDArray[np.int64]) -> Iterator[tuple[int, ...]]:
+    """Yield prices for the last jobs of an order, once for each share of them, the others at their best."""
+    menus, losses = root.menus, root.losses[-1]
+    owner = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
+    hits = np.flatnonzero(losses == 0)  # a job's least loss is 0
+    rows = hits[np.searchsorted(owner[hits], np.arange(menus.num_jobs))]
+    for share in _DEPTHS:
+        still = np.zeros(menus.num_jobs, dtype=np.bool_)
+        still[order[order.size - max(1, round(share * order.size)) :]] = True
+        left = np.maximum(menus.capacities - menus.uses[rows[~still]].sum(axis=0), 0)
+        own, sizes = still[owner], np.diff(menus.offsets)[still]
+        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        part = IntegerMenus(menus.worths[own], menus.uses[own], offsets, left, menus.threshold)
+        if (prices := _relaxation_prices(part, None)) is not None:
+            yield _whole(prices)
 
 
 def _unit_of_price(menus: IntegerMenus, prices: NDArray[np.float64]) -> float:
@@ -438,16 +374,6 @@ def _unit_of_price(menus: IntegerMenus, prices: NDArray[np.float64]) -> float:
 
 def _whole(prices: NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(round(price) if math.isfinite(price) else 0 for price in prices.tolist())
-
-
-def _floats(root: Root) -> RealMenus:
-    menus = root.menus
-    return RealMenus(
-        menus.worths.astype(np.float64),
-        menus.uses.astype(np.float64),
-        menus.offsets,
-        menus.capacities.astype(np.float64),
-    )
 
 
 def _order(root: Root) -> NDArray[np.int64]:
