@@ -11,6 +11,7 @@ import click
 from apportion.cli.commands import Listed
 from apportion.cli.main import LazyGroup
 from apportion.cli.output import check_target, counted, emit, quiet_stdout, say, write_file
+from apportion.cli.summary import aligned
 
 if TYPE_CHECKING:
     from apportion.service.record import Entry, History
@@ -263,9 +264,8 @@ def list_decisions(
         )
         for entry in entries
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows if entries else []:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in aligned(rows, "<" * len(rows[0])) if entries else []:
+        say(line)
     say(counted(len(entries), "decision"))
 
 

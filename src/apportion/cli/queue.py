@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from apportion.cli.output import check_target, counted, say, write_file
+from apportion.cli.summary import aligned
 
 __all__ = ["cancel", "command", "drain", "harvested_hours"]
 
@@ -85,10 +86,7 @@ def _table(jobs: list[dict[str, Any]]) -> list[str]:
         )
         for job in jobs
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return aligned(rows, "<" * len(rows[0]))
 
 
 @click.command("cancel")

@@ -111,13 +111,10 @@ def picture(file_name: str, one: Simulated) -> bytes:
 
 def tenants_table(tenants: list[dict[str, Any]]) -> str:
     """Return a line for every tenant below a line of headings."""
-    names = [*tenants[0]]
-    width = max(len("tenant"), *(len(str(one["tenant"])) for one in tenants))
-    rows = ["  ".join([f"{'tenant':{width}}", *names[1:]])]
-    for one in tenants:
-        cells = [f"{shown(one[name]):>{len(name)}}" for name in names[1:]]
-        rows.append("  ".join([f"{one['tenant']:{width}}", *cells]))
-    return "\n" + "\n".join(rows)
+    from apportion.cli.summary import aligned
+
+    rows = [[*tenants[0]], *([shown(value) for value in one.values()] for one in tenants)]
+    return "\n" + "\n".join(aligned(rows, "<" + ">" * (len(rows[0]) - 1)))
 
 
 def shown(value: Any) -> str:

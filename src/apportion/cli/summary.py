@@ -146,6 +146,17 @@ def table(rows: Sequence[Sequence[Cell]], alignment: str, width: int | None = No
         yield "  ".join(f"{_fitted(cell, size):{side}{size}}" for cell, side, size in line).rstrip()
 
 
+def aligned(rows: Sequence[Sequence[str]], alignment: str) -> list[str]:
+    """Return the lines of a table as wide as its cells are: ``<`` or ``>`` per column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            f"{cell:{side}{size}}" for cell, side, size in zip(row, alignment, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
 def wrapped(name: str, fact: str) -> str:
     """Return a fact beside its name, on as many lines as the terminal asks for; `KEPT` spaces stay inside."""
     lines = "\n".join(

@@ -181,6 +181,8 @@ def _parts(plan: Any) -> Mapping[str, Any]:
     if not isinstance(plan, Mapping) or not plan:
         return {}
     columns = [column for column in plan.values() if isinstance(column, Mapping)]
+    if len(columns) == 1 and all(columns[0].values()):
+        return columns[0]
     if len(columns) == 1:
         return {job: part or None for job, part in columns[0].items()}
     jobs = dict.fromkeys(job for column in columns for job in column)
