@@ -1,15 +1,19 @@
 """What each part of the engines around the exact search is worth: whole calls with one of them taken away.
 
-    python -m benchmarks.engine_ablation [--only PATTERN] [--seconds S] [--instances N]
+    python -m benchmarks.engine_ablation [--only PATTERN] [--seconds S] [--instances N] [--constants MODULE]
 
 Each engine has a few instances of its own, proven in milliseconds or cut off after so many CPU seconds
 (gangs: after one deterministic second of each turn of CP-SAT). For every part: how many were proven, nodes,
 CPU seconds, and the mean distance from the best plan and from the best bound that any row found.
+
+With a module its numeric constants are doubled, halved, and multiplied and divided by eight instead, one by
+one: what is told is where that changes more than three runs of the same differ by.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +21,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
 from itertools import islice
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -309,12 +314,57 @@ def measured(engine: str, seconds: float, most: int | None) -> None:
         )
 
 
+_FACTORS = (2.0, 0.5, 8.0, 0.125)
+_CPU, _NEAR = 1.2, 1e-4
+"""Ratio of CPU seconds, and relative difference of plans and gaps, that count as the same."""
+
+
+def constants(module: str) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the numbers that a module sets once."""
+    loaded = import_module(module)
+    for node in ast.parse(Path(str(loaded.__file__)).read_text()).body:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            for one in target.elts if isinstance(target, ast.Tuple) else (target,):
+                value = getattr(loaded, one.id) if isinstance(one, ast.Name) else None
+                if isinstance(value, int | float) and not isinstance(value, bool) and value:
+                    yield one.id, value  # type: ignore[union-attr]
+
+
+def varied(engine: str, module: str, seconds: float, most: int | None) -> None:
+    """Print what other values of the constants of a module change in the rows of one engine."""
+    subjects = list(islice(ENGINES[engine][0](), most))
+
+    def run() -> tuple[float, list[tuple[float, float, float]]]:
+        began = time.process_time()
+        found = [solved(subject, seconds) for subject in subjects]
+        ends = [one.termination is Termination.OPTIMAL for one in found]
+        rows = [
+            (-float(end), -abs(one.objective or np.inf), one.gap or 0.0)
+            for end, one in zip(ends, found, strict=True)
+        ]
+        return time.process_time() - began, rows
+
+    run()  # imports
+    base = [run() for _ in range(3)]
+    slowest, worst = max(took for took, _ in base), np.max([rows for _, rows in base], axis=0)
+    for name, value in constants(module):
+        told = []
+        for factor in _FACTORS:
+            with taken_away(Part("", {f"{module}:{name}": type(value)(value * factor)})):
+                took, rows = run()
+            behind = np.array(rows) - worst > _NEAR * np.maximum(1.0, np.abs(worst))
+            if behind.any() or took > _CPU * slowest:
+                told.append(f"x {factor:g}: {int(behind.any(axis=1).sum())} rows, {took / slowest:.2f} CPU")
+        print(f"  {name} = {value:g}: {'; '.join(told) or 'nothing'}", flush=True)
+
+
 def main() -> None:
     """Print a table for each engine."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="*", metavar="PATTERN")
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--instances", type=int, metavar="N", help="the first N of every engine")
+    parser.add_argument("--constants", metavar="MODULE", help="its numbers instead of parts")
     given = parser.parse_args()
     print(provenance("highspy", "ortools"), f"{given.seconds} CPU s each")
     by_processor = Part("", {"apportion.solvers.clock:perf_counter": time.process_time})
@@ -323,7 +373,11 @@ def main() -> None:
         if fnmatchcase(engine, given.only):
             timed = engine != "gangs"
             with taken_away(by_processor if timed else few):
-                measured(engine, given.seconds if timed else 0.0, given.instances)
+                limits = given.seconds if timed else 0.0, given.instances
+                if given.constants is None:
+                    measured(engine, *limits)
+                else:
+                    varied(engine, given.constants, *limits)
 
 
 if __name__ == "__main__":

@@ -27,10 +27,8 @@ __all__ = ["FEW_ENTRIES", "ExpandingCore"]
 
 _FIRST = 1.1
 """Options per job of the first core, beside those that divided jobs need: most jobs are settled,"""
-_SMALL_GROWTH = 1.35
-"""by how much the next one is larger after one without any choice, which takes little to be found out,"""
 _GROWTH = 1.6
-"""and after one that had some."""
+"""and by how much the next one is larger."""
 _NODES = 200
 """Branch-and-bound nodes of the first core, growing alike: a core that resists is left for a larger one."""
 _SHARE = 0.5
@@ -126,8 +124,7 @@ class ExpandingCore:
                 return None
             share = 1.0 if self._best.objective != before else min(_LONGER * share, _LONGEST)
             self._ejection.run(share * (self._clock.elapsed - asked))
-            growth = _SMALL_GROWTH if answer.choice is None else _GROWTH
-            size, nodes = growth * size, growth * nodes
+            size, nodes = _GROWTH * size, _GROWTH * nodes
 
     def _reach(self) -> float:
         """Return the largest loss of an option that a better choice can contain."""
