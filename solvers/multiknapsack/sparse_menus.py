@@ -165,6 +165,6 @@ class SparseSearch:
         proven = proving.run(seconds)
         self._counters["nodes"] = float(proving.nodes)
         self._mark("proof")
-        # a tree is said in multipliers of capacities: not one of what rows that follow leave within reach
+        # a tree names prices of capacities: not one of what rows that follow leave within reach
         tree = proving if self._rows is self._menus else None
         return StopReason("proven", proving=tree) if proven else None

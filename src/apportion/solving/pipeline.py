@@ -14,6 +14,7 @@ The compiled linear model of an instance as an LP or MPS file.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, cast
@@ -551,11 +552,15 @@ def _walked(solution: Solution, model: object, call: Call) -> Solution:
     from apportion.solving.exact_recheck import SHARE
 
     seconds = None if left is None else SHARE * min(left, solution.times.get("solve", 0.0))
+    began = time.perf_counter()
     try:
         with released():
-            return replace(solution, confirmed=walked_briefly(solution, model, seconds))
+            solution = replace(solution, confirmed=walked_briefly(solution, model, seconds))
     except KeyboardInterrupt:
-        return replace(solution, termination=Termination.INTERRUPTED)
+        solution = replace(solution, termination=Termination.INTERRUPTED)
+    took = time.perf_counter() - began
+    times = {**solution.times, "cross_check": took, "total": solution.times.get("total", 0.0) + took}
+    return replace(solution, times=times)
 
 
 def _proved(solution: Solution, call: Call, model: object) -> Solution:

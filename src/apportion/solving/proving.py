@@ -115,11 +115,11 @@ def draft_of(
     if thorough and tree is not None and tree.prices.shape[1] == len(menus.capacities):
         return _restated(draft, menus, tree)
     if thorough and row_multipliers is not None and row_multipliers.size == menus.num_jobs:
-        return _relaxed(draft, menus, begin, row_multipliers)
+        return _relaxed(draft, menus, begin, row_multipliers, seconds)
     first = [] if begin is None else [begin]
     if thorough and menus.worths.any() and given.pool_use is None and not given.nodes:
         draft, menus, first = _with_divided(given, draft, menus, first, seconds)
-    return _priced(draft, menus, first, thorough)
+    return _priced(draft, menus, first, thorough, seconds)
 
 
 def _with_divided(
@@ -149,49 +149,55 @@ def _with_divided(
 def _relaxation_prices(menus: IntegerMenus, seconds: float | None) -> NDArray[np.float64] | None:
     """Return what the linear relaxation of menus pays for capacities, ``None`` where HiGHS does not say.
 
-    Of menus worth nothing it is the relaxation that fills capacities most evenly: the least z such that jobs
-    use at most z times each. Where nothing keeps the capacities, it is the ray that says so.
+    Where nothing keeps the capacities, it is the ray that says so.
     """
-    jobs, caps = menus.num_jobs, len(menus.capacities)
-    if not jobs or not caps:
+    jobs = menus.num_jobs
+    if not jobs or not len(menus.capacities):
         return None
+    settings: dict[str, object] = {"threads": 1, "presolve": "off"}
+    if seconds is not None:
+        settings["time_limit"] = max(0.0, seconds)
+    try:
+        unit = 2.0 ** math.frexp(float(np.abs(menus.worths).max(initial=1)))[1]
+        said = call(_relaxation(menus, unit), settings)
+    except (BackendUnavailable, OverflowError):
+        return None
+    if said.duals is not None and menus.worths.any():
+        return np.maximum(said.duals[jobs:], 0.0) * unit
+    prices = said.ray if said.duals is None else said.duals
+    if prices is None:
+        return None
+    prices = np.abs(prices[jobs:])
+    return prices * _unit_of_price(menus, prices)
+
+
+def _relaxation(menus: IntegerMenus, unit: float) -> LinearModel:
+    """Return the linear relaxation of menus, worths in a unit.
+
+    Of menus worth nothing it is the one that fills capacities most evenly: the least z such that jobs use at
+    most z times each.
+    """
+    jobs, caps, options = menus.num_jobs, len(menus.capacities), menus.worths.size
     matrix = csr_array(menus.uses.astype(np.float64).T)
-    cost, rooms = menus.worths.astype(np.float64), menus.capacities.astype(np.float64)
-    unit = 2.0 ** min(math.frexp(float(np.abs(cost).max(initial=1.0)))[1], _LARGEST_BITS)
-    if evenly := not menus.worths.any():
+    cost, rooms = menus.worths.astype(np.float64) / unit, menus.capacities.astype(np.float64)
+    if not menus.worths.any():
         matrix = hstack((matrix, csr_array(-rooms[:, None])), format="csr")
         cost, rooms = np.append(cost, -1.0), np.zeros(caps)
-    one_each = np.append(menus.offsets, menus.offsets[-1] + matrix.indptr[1:])
-    if not (np.isfinite(matrix.data).all() and np.isfinite(rooms).all() and np.isfinite(cost / unit).all()):
-        return None
-    model = LinearModel(
+    return LinearModel(
         sense="maximize",
-        cost=cost / unit,
+        cost=cost,
         offset=0.0,
         lower=np.zeros(cost.size),
         upper=np.full(cost.size, np.inf),
         integer=np.zeros(cost.size, dtype=np.bool_),
         row_lower=np.append(np.ones(jobs), np.full(caps, -np.inf)),
         row_upper=np.append(np.ones(jobs), rooms),
-        indptr=one_each.astype(np.int32),
-        indices=np.append(np.arange(menus.worths.size), matrix.indices).astype(np.int32),
-        data=np.append(np.ones(menus.worths.size), matrix.data),
+        indptr=np.append(menus.offsets, options + matrix.indptr[1:]).astype(np.int32),
+        indices=np.append(np.arange(options), matrix.indices).astype(np.int32),
+        data=np.append(np.ones(options), matrix.data),
         variables=(Block("x", 0, (cost.size,)),),
         rows=(Block("one_option", 0, (jobs,)), Block("capacity", jobs, (caps,))),
     )
-    settings: dict[str, object] = {"threads": 1, "presolve": "off"}
-    if seconds is not None:
-        settings["time_limit"] = max(0.0, seconds)
-    try:
-        said = call(model, settings)
-    except BackendUnavailable:
-        return None
-    prices = said.ray if said.duals is None else said.duals
-    if prices is None:
-        return None
-    prices = np.maximum(prices[jobs:], 0.0) if said.duals is not None else np.abs(prices[jobs:])
-    scaled_by = _unit_of_price(menus, prices) if evenly or said.duals is None else unit
-    return prices * scaled_by
 
 
 def _of_shares(
@@ -309,14 +315,18 @@ def _restated(draft: Proof, menus: IntegerMenus, tree: SearchTree) -> Proof:
 
 
 def _relaxed(
-    draft: Proof, menus: IntegerMenus, begin: NDArray[np.float64] | None, multipliers: NDArray[np.float64]
+    draft: Proof,
+    menus: IntegerMenus,
+    begin: NDArray[np.float64] | None,
+    multipliers: NDArray[np.float64],
+    seconds: float | None,
 ) -> Proof:
     """Return the draft with a vector of rows, and first the jobs whose second option is nearly too bad."""
     first = () if begin is None else (_whole(begin),)
     shift = draft.shift if menus.worths.any() else 0  # where nothing is worth anything any scale will do
     numbers = tuple(round(scaled(number, shift)) for number in multipliers.tolist())
     if any(abs(number) >= LARGEST_ROW for number in numbers):
-        return _priced(draft, menus, [] if begin is None else [begin], thorough=True)
+        return _priced(draft, menus, [] if begin is None else [begin], True, seconds)
     root = rooted(menus, first, [numbers])
     draft = replace(draft, prices=first, rows=(numbers,))
     if root.closed or not root.jobs.size:
@@ -327,14 +337,20 @@ def _relaxed(
     return replace(draft, order=tuple(root.jobs[np.argsort(second, kind="stable")].tolist()))
 
 
-def _priced(draft: Proof, menus: IntegerMenus, known: list[NDArray[np.float64]], thorough: bool) -> Proof:
+def _priced(
+    draft: Proof,
+    menus: IntegerMenus,
+    known: list[NDArray[np.float64]],
+    thorough: bool,
+    seconds: float | None,
+) -> Proof:
     """Return the draft with vectors of prices, those known first, and an order of jobs."""
     vectors = [_whole(prices) for prices in known]
     root = rooted(menus, vectors)
     for _ in range(2 if thorough or not known else 0):  # the second is that of what the first leaves
         if root.closed or not root.jobs.size:
             break
-        if (prices := _relaxation_prices(root.menus, None)) is not None:
+        if (prices := _relaxation_prices(root.menus, seconds)) is not None:
             vectors.append(_whole(prices))
             root = rooted(menus, vectors)
     unique = tuple(dict.fromkeys(vector for vector in vectors if any(vector)))
@@ -343,12 +359,12 @@ def _priced(draft: Proof, menus: IntegerMenus, known: list[NDArray[np.float64]],
         return draft
     order = _order(root)
     if thorough and vectors and len(menus.capacities) > 1:
-        deep = [prices for prices in _of_depths(root, order) if any(prices)]
+        deep = [prices for prices in _of_depths(root, order, seconds) if any(prices)]
         draft = replace(draft, prices=tuple(dict.fromkeys((*unique, *deep))))
     return replace(draft, order=tuple(root.jobs[order].tolist()))
 
 
-def _of_depths(root: Root, order: NDArray[np.int64]) -> Iterator[tuple[int, ...]]:
+def _of_depths(root: Root, order: NDArray[np.int64], seconds: float | None) -> Iterator[tuple[int, ...]]:
     """Yield prices for the last jobs of an order, once for each share of them, the others at their best."""
     menus, losses = root.menus, root.losses[-1]
     owner = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
@@ -361,7 +377,7 @@ def _of_depths(root: Root, order: NDArray[np.int64]) -> Iterator[tuple[int, ...]
         own, sizes = still[owner], np.diff(menus.offsets)[still]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         part = IntegerMenus(menus.worths[own], menus.uses[own], offsets, left, menus.threshold)
-        if (prices := _relaxation_prices(part, None)) is not None:
+        if (prices := _relaxation_prices(part, seconds)) is not None:
             yield _whole(prices)
 
 
