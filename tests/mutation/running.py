@@ -153,5 +153,7 @@ def _changed(old: Any, new: Any) -> None:
             known = vars(old).get(name)
             if isinstance(part, property) and isinstance(known, property):
                 _changed(known.fget, part.fget)
+            elif isinstance(part, classmethod) and isinstance(known, classmethod):
+                _changed(known.__func__, part.__func__)
             else:
                 _changed(known, part)

@@ -198,6 +198,19 @@ def test_the_greatest_sum_is_the_same_by_both_checkers(model: MultipleChoiceKnap
         assert greatest_sum(columns(model), k, [10**9]) == told
 
 
+def test_a_greatest_sum_is_listed_within_a_budget() -> None:
+    """Of 4 or 6, 9 and 20 each once; every use takes a word for 64 units of room and one more."""
+    for room, reached in ((37, 35), (34, 33), (20, 20), (12, 9), (4, 4), (3, 0), (0, 0)):
+        given = columns(
+            MultipleChoiceKnapsack.from_arrays([1.0] * 4, [[4], [6], [9], [20]], [0, 2, 3, 4], [room], False)
+        )
+        assert greatest_sum(given, 0, [100]) == reached
+    wide = replace(given, rooms=[64])
+    words = [8]
+    assert greatest_sum(wide, 0, words) == 35 and words == [0]
+    assert greatest_sum(wide, 0, [7]) is None and greatest_sum(replace(given, rooms=[-1]), 0, [100]) is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_claim_of_our_engines_is_proved_at_length(kind: str) -> None:
