@@ -33,7 +33,7 @@ from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs import Verdict
-from apportion.proofs.bare_models import columns
+from apportion.proofs.bare_models import columns, relaxes
 from apportion.proofs.certificate import LARGEST_NUMBER, LARGEST_VECTORS, MalformedProof, Proof
 from apportion.proofs.stating import capacity_names
 from apportion.proofs.verifying import accepted
@@ -272,7 +272,7 @@ def with_proof(solution: Solution, seconds: float | None, model: object = None) 
 
 def walked_briefly(solution: Solution, model: MultipleChoiceKnapsack, seconds: float | None) -> bool:
     """Return whether a short walk at prices of the relaxation shows what a general solver's word says."""
-    if model.num_options > _BRIEF_OPTIONS:
+    if model.num_options > _BRIEF_OPTIONS or relaxes(solution.instance):  # placed shapes are too many to list
         return False
     limits = Limits(states=_BRIEF_STATES, seconds=seconds)
     try:
