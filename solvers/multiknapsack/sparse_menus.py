@@ -120,7 +120,7 @@ class SparseSearch:
     def tightened(self, rows: OptionTable) -> bool:
         """Return whether menus under rows that follow close enough of the gap: then these are searched."""
         menus, dual, best = self._menus, self._dual, self._best
-        if best.value is None or best.proven or best.close or rows is menus:
+        if best.value is None or rows is menus:
             return False
         left, late = None if self._options.deterministic else self._clock.remaining, self._clock.late
         near = np.append(dual.multipliers, np.zeros(rows.num_capacities - menus.num_capacities))

@@ -198,7 +198,7 @@ def test_the_greatest_sum_is_the_same_by_both_checkers(model: MultipleChoiceKnap
         assert greatest_sum(columns(model), k, [10**9]) == told
 
 
-def test_a_greatest_sum_is_listed_within_a_budget() -> None:
+def test_a_greatest_sum_takes_no_more_words_than_there_are() -> None:
     """Of 4 or 6, 9 and 20 each once; every use takes a word for 64 units of room and one more."""
     for room, reached in ((37, 35), (34, 33), (20, 20), (12, 9), (4, 4), (3, 0), (0, 0)):
         given = columns(

@@ -142,19 +142,18 @@ def table(rows: Sequence[Sequence[Cell]], alignment: str, width: int | None = No
         over = sum(widths) - room
         widths[widest] = max(widths[widest] - over, min(others, widths[widest] - 1), _NARROWEST)
     for row in cells:
-        line = zip(row, alignment, widths, strict=True)
-        yield "  ".join(f"{_fitted(cell, size):{side}{size}}" for cell, side, size in line).rstrip()
+        yield _line([_fitted(cell, size) for cell, size in zip(row, widths, strict=True)], alignment, widths)
 
 
 def aligned(rows: Sequence[Sequence[str]], alignment: str) -> list[str]:
     """Return the lines of a table as wide as its cells are: ``<`` or ``>`` per column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            f"{cell:{side}{size}}" for cell, side, size in zip(row, alignment, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+    return [_line(row, alignment, widths) for row in rows]
+
+
+def _line(cells: Sequence[str], alignment: str, widths: Sequence[int]) -> str:
+    sides = zip(cells, alignment, widths, strict=True)
+    return "  ".join(f"{cell:{side}{size}}" for cell, side, size in sides).rstrip()
 
 
 def wrapped(name: str, fact: str) -> str:

@@ -25,7 +25,7 @@ from apportion.solving.call import Call, Subject
 from apportion.solving.compiled_model import CompiledKnapsack
 from apportion.solving.judge import outward
 
-__all__ = ["SHARE", "cross_check", "decided_exactly"]
+__all__ = ["SHARE", "cross_check", "cross_checked", "decided_exactly"]
 
 
 _LARGEST = 1_000
@@ -66,10 +66,14 @@ def cross_check(
     other = ask(min(SHARE * seconds_left, spent))
     if other.termination is Termination.INTERRUPTED:
         return replace(solution, termination=Termination.INTERRUPTED)
-    judged = _judged(solution, other, maximizes)
+    return cross_checked(_judged(solution, other, maximizes), began)
+
+
+def cross_checked(solution: Solution, began: float) -> Solution:
+    """Return a solution that says how long testing its claim has taken."""
     took = time.perf_counter() - began
-    total = judged.times.get("total", 0.0) + took
-    return replace(judged, times={**judged.times, "cross_check": took, "total": total})
+    total = solution.times.get("total", 0.0) + took
+    return replace(solution, times={**solution.times, "cross_check": took, "total": total})
 
 
 def _judged(solution: Solution, other: Solution, maximizes: bool) -> Solution:

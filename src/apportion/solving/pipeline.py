@@ -533,13 +533,13 @@ def _tested(solution: Solution, call: Call) -> Solution:
         own = SolveOptions(time_limit=seconds, seed=call.options.seed)
         return solved(call.instance, structured, own, "exact", solution.plan, None)
 
-    try:
-        with released():
+    def tested() -> Solution:
+        try:
             return cross_check(solution, math.inf if left is None else left, ask, maximizes=call.maximizes)
-    except BackendUnavailable:  # our own search needs an engine that is missing: there is no second opinion
-        return solution
-    except KeyboardInterrupt:
-        return replace(solution, termination=Termination.INTERRUPTED)
+        except BackendUnavailable:  # our own search needs an engine that is missing: no second opinion
+            return solution
+
+    return _interruptible(solution, tested)
 
 
 def _walked(solution: Solution, model: object, call: Call) -> Solution:
@@ -549,26 +549,31 @@ def _walked(solution: Solution, model: object, call: Call) -> Solution:
     if late or not isinstance(model, MultipleChoiceKnapsack) or solution.evidence != "by_solver":
         return solution
     from apportion.solving.evidence import walked_briefly
-    from apportion.solving.exact_recheck import SHARE
+    from apportion.solving.exact_recheck import SHARE, cross_checked
 
     seconds = None if left is None else SHARE * min(left, solution.times.get("solve", 0.0))
     began = time.perf_counter()
-    try:
-        with released():
-            solution = replace(solution, confirmed=walked_briefly(solution, model, seconds))
-    except KeyboardInterrupt:
-        solution = replace(solution, termination=Termination.INTERRUPTED)
-    took = time.perf_counter() - began
-    times = {**solution.times, "cross_check": took, "total": solution.times.get("total", 0.0) + took}
-    return replace(solution, times=times)
+
+    def walked() -> Solution:
+        return replace(solution, confirmed=walked_briefly(solution, model, seconds))
+
+    return cross_checked(_interruptible(solution, walked), began)
 
 
 def _proved(solution: Solution, call: Call, model: object) -> Solution:
     from apportion.solving.evidence import with_proof
 
+    def proved() -> Solution:
+        return _proved_in_one_sum(solution, call) or with_proof(solution, call.seconds_left, model)
+
+    return _interruptible(solution, proved)
+
+
+def _interruptible(solution: Solution, more: Callable[[], Solution]) -> Solution:
+    """Return what more can be said of a solution; an interruption ends it as it is."""
     try:
         with released():
-            return _proved_in_one_sum(solution, call) or with_proof(solution, call.seconds_left, model)
+            return more()
     except KeyboardInterrupt:
         return replace(solution, termination=Termination.INTERRUPTED)
 

@@ -14,12 +14,12 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
 from apportion.core.errors import BackendUnavailable
 from apportion.core.outcome import SearchTree, meets
 from apportion.instances.columns import Columns
-from apportion.models.linear import Block, LinearModel
+from apportion.models.linear import LinearModel, LinearModelBuilder
 from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof
 from apportion.proofs.integer_menus import IntegerArray, IntegerMenus, as_int64, scaled, threshold
 from apportion.proofs.reducing import Root, rooted
@@ -177,27 +177,18 @@ def _relaxation(menus: IntegerMenus, unit: float) -> LinearModel:
     Of menus worth nothing it is the one that fills capacities most evenly: the least z such that jobs use at
     most z times each.
     """
-    jobs, caps, options = menus.num_jobs, len(menus.capacities), menus.worths.size
-    matrix = csr_array(menus.uses.astype(np.float64).T)
-    cost, rooms = menus.worths.astype(np.float64) / unit, menus.capacities.astype(np.float64)
-    if not menus.worths.any():
-        matrix = hstack((matrix, csr_array(-rooms[:, None])), format="csr")
-        cost, rooms = np.append(cost, -1.0), np.zeros(caps)
-    return LinearModel(
-        sense="maximize",
-        cost=cost,
-        offset=0.0,
-        lower=np.zeros(cost.size),
-        upper=np.full(cost.size, np.inf),
-        integer=np.zeros(cost.size, dtype=np.bool_),
-        row_lower=np.append(np.ones(jobs), np.full(caps, -np.inf)),
-        row_upper=np.append(np.ones(jobs), rooms),
-        indptr=np.append(menus.offsets, options + matrix.indptr[1:]).astype(np.int32),
-        indices=np.append(np.arange(options), matrix.indices).astype(np.int32),
-        data=np.append(np.ones(options), matrix.data),
-        variables=(Block("x", 0, (cost.size,)),),
-        rows=(Block("one_option", 0, (jobs,)), Block("capacity", jobs, (caps,))),
-    )
+    m, rooms = LinearModelBuilder("maximize"), menus.capacities.astype(np.float64)
+    x = m.continuous("x", (menus.worths.size,))
+    m.between("one_option", 1.0, x.segment_sum(menus.offsets), 1.0)
+    used = csr_array(menus.uses.astype(np.float64).T) @ x
+    if menus.worths.any():
+        m.at_most("capacity", used, rooms)
+        m.objective(x * (menus.worths.astype(np.float64) / unit))
+    else:
+        z = m.continuous("z", (1,))
+        m.at_most("capacity", used, z * rooms)
+        m.objective(-z)
+    return m.build()
 
 
 def _of_shares(

@@ -25,7 +25,7 @@ from apportion.solvers.multiknapsack.several_capacities import solve
 
 
 @given(model=knapsacks(), size=st.integers(0, 12), data=st.data())
-def test_a_core_and_the_settled_jobs_have_the_bound_of_the_model(
+def test_a_core_and_the_decided_jobs_have_the_bound_of_the_model(
     model: MultipleChoiceKnapsack, size: int, data: st.DataObject
 ) -> None:
     price = st.floats(0.0, 30.0)
