@@ -19,9 +19,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 from apportion.cli.running import in_one_line
 from apportion.cluster.policies import FreeTrain, GapFillingView, Plan, Policy
 from apportion.cluster.policies.completion import complete, values_of
-from apportion.cluster.simulation.generated import generated_jobs, generated_trace
-from apportion.cluster.simulation.idle_trace import NodeChanges, node_changes, read_idle_trace
-from apportion.cluster.simulation.job_table import read_job_table
+from apportion.cluster.simulation.idle_trace import (
+    NodeChanges,
+    generated_trace,
+    node_changes,
+    read_idle_trace,
+)
+from apportion.cluster.simulation.job_table import generated_jobs, read_job_table
 from apportion.cluster.simulation.replay import Replay
 from apportion.cluster.simulation.snapshot import Workload, workload
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES

@@ -13,7 +13,7 @@ from apportion.cluster.estimation.layer_throughput import ring_term
 from apportion.cluster.estimation.model_similarity import believed_times
 from apportion.cluster.policies.names import cluster_policy, policy
 from apportion.cluster.policies.rounds.gavel import Gavel
-from apportion.cluster.simulation.generated import generated_jobs
+from apportion.cluster.simulation.job_table import generated_jobs
 from apportion.core.errors import ApportionError, did_you_mean
 from apportion.draw import check_name
 from apportion.instances.matching.generator import generate_assignment, generate_unrelated

@@ -12,8 +12,8 @@ import numpy as np
 from apportion.cluster.policies.adaptive import Adaptive, Priced
 from apportion.cluster.policies.freetrain import FreeTrain
 from apportion.cluster.policies.gap_filling_view import Policy
-from apportion.cluster.simulation.generated import generated_jobs, generated_trace
-from apportion.cluster.simulation.idle_trace import node_changes
+from apportion.cluster.simulation.idle_trace import generated_trace, node_changes
+from apportion.cluster.simulation.job_table import generated_jobs
 from apportion.cluster.simulation.replay import Replay
 from apportion.cluster.simulation.snapshot import workload
 from apportion.cluster.simulation.summary import summarise

@@ -7,9 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from apportion.cluster.simulation.generated import generated_jobs, generated_trace
-from apportion.cluster.simulation.idle_trace import IdleTrace, NodeChanges, node_changes, read_idle_trace
-from apportion.cluster.simulation.job_table import read_job_table
+from apportion.cluster.simulation.idle_trace import (
+    IdleTrace,
+    NodeChanges,
+    generated_trace,
+    node_changes,
+    read_idle_trace,
+)
+from apportion.cluster.simulation.job_table import generated_jobs, read_job_table
 from apportion.cluster.simulation.snapshot import Workload, read_trace, workload
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 

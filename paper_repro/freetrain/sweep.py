@@ -6,9 +6,13 @@ from functools import cache
 from pathlib import Path
 
 from apportion.cluster.policies.names import policy
-from apportion.cluster.simulation.generated import generated_jobs, generated_trace
-from apportion.cluster.simulation.idle_trace import NodeChanges, node_changes, read_idle_trace
-from apportion.cluster.simulation.job_table import read_job_table
+from apportion.cluster.simulation.idle_trace import (
+    NodeChanges,
+    generated_trace,
+    node_changes,
+    read_idle_trace,
+)
+from apportion.cluster.simulation.job_table import generated_jobs, read_job_table
 from apportion.cluster.simulation.replay import Replay
 from apportion.cluster.simulation.run_record import RunRecord, record_of
 from apportion.cluster.simulation.snapshot import Workload, workload

@@ -18,7 +18,7 @@ from apportion.cluster.policies.rounds.cluster_view import ClusterPolicy
 from apportion.cluster.policies.rounds.icefrog import DepthGates
 from apportion.cluster.policies.rounds.joint import Joint, as_requested
 from apportion.cluster.policies.rounds.learned_speeds import TypeAgnostic
-from apportion.cluster.simulation.generated import generated_trace
+from apportion.cluster.simulation.idle_trace import generated_trace
 from apportion.cluster.simulation.rounds.accounts import summarise_cluster
 from apportion.cluster.simulation.rounds.job_states import RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, parse_nodes, read_workload

@@ -7,8 +7,12 @@ from typing import Literal
 
 from apportion.cluster.policies import FreeTrain, Policy
 from apportion.cluster.policies.malletrain import MalleTrain
-from apportion.cluster.simulation.generated import generated_trace
-from apportion.cluster.simulation.idle_trace import NodeChanges, node_changes, read_idle_trace
+from apportion.cluster.simulation.idle_trace import (
+    NodeChanges,
+    generated_trace,
+    node_changes,
+    read_idle_trace,
+)
 from apportion.cluster.simulation.replay import Replay
 from apportion.cluster.simulation.snapshot import Workload
 from paper_repro.malletrain.instrument import Instrument

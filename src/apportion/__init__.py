@@ -90,12 +90,17 @@ if TYPE_CHECKING:
     from apportion.models import LinearModelBuilder as LinearModelBuilder
     from apportion.models import MultipleChoiceKnapsack as MultipleChoiceKnapsack
     from apportion.models.assignment import Assignment as Assignment
+    from apportion.models.implicit_menus import Menu as Menu
+    from apportion.models.implicit_menus import MenuOption as MenuOption
+    from apportion.models.implicit_menus import Span as Span
+    from apportion.models.implicit_menus import SpanMenu as SpanMenu
     from apportion.proofs.verifying import verify as verify
     from apportion.scale.executors import solve_many as solve_many
     from apportion.service.session import Session as Session
     from apportion.solving.api import check as check
     from apportion.solving.api import solve as solve
     from apportion.solving.goals import solve_in_order as solve_in_order
+    from apportion.solving.implicit_menus import solve_menus as solve_menus
     from apportion.solving.registry import Backend as Backend
 
 _HOME = {
@@ -140,6 +145,8 @@ _HOME = {
     "MatchingMachine": "apportion.instances",
     "MaxMovesRule": "apportion.instances.placement.rules",
     "MaxStopsRule": "apportion.instances.placement.rules",
+    "Menu": "apportion.models.implicit_menus",
+    "MenuOption": "apportion.models.implicit_menus",
     "ModelSignature": "apportion.cluster.estimation.similarity",
     "MovingRule": "apportion.instances.placement.rules",
     "MultipleChoiceKnapsack": "apportion.models",
@@ -162,12 +169,14 @@ _HOME = {
     "Session": "apportion.service.session",
     "ShareRule": "apportion.instances.placement.rules",
     "Solution": "apportion.core.solution",
+    "Span": "apportion.models.implicit_menus",
+    "SpanMenu": "apportion.models.implicit_menus",
     "SpareRule": "apportion.instances.placement.rules",
     "SpreadExcessGoal": "apportion.instances.placement.goals",
-    "StrandedGoal": "apportion.instances.placement.goals",
     "SpreadRule": "apportion.instances.placement.rules",
     "StandbyRule": "apportion.instances.placement.rules",
     "StayRule": "apportion.instances.placement.rules",
+    "StrandedGoal": "apportion.instances.placement.goals",
     "Tenant": "apportion.instances.tenants.schema",
     "Termination": "apportion.core.outcome",
     "TogetherExcessGoal": "apportion.instances.placement.goals",
@@ -182,6 +191,7 @@ _HOME = {
     "solve": "apportion.solving.api",
     "solve_in_order": "apportion.solving.goals",
     "solve_many": "apportion.scale.executors",
+    "solve_menus": "apportion.solving.implicit_menus",
     "verify": "apportion.proofs.verifying",
     "what_if": "apportion.explanation.what_if",
 }

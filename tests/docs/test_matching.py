@@ -1,4 +1,4 @@
-"""The program of docs/matching.md prints what the page says."""
+"""The programs of docs/matching.md and docs/knapsack.md print, and find, what the pages say."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def test_the_program_prints_what_the_page_says(root: Path, capfd: pytest.Capture
     [printed] = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     exec(program, {})
     assert capfd.readouterr().out == printed
+
+
+def test_the_menus_that_are_asked_find_what_the_page_says(root: Path) -> None:
+    page = (root / "docs" / "knapsack.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(program, {})

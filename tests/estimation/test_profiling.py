@@ -11,8 +11,7 @@ from paper_repro.malletrain.unknown_scaling import guessed_rates, unknown_worklo
 from apportion.cluster.estimation.profiling import ProfilingAdvisor
 from apportion.cluster.policies import FreeTrain
 from apportion.cluster.policies.malletrain import MalleTrain
-from apportion.cluster.simulation.generated import generated_trace
-from apportion.cluster.simulation.idle_trace import node_changes
+from apportion.cluster.simulation.idle_trace import generated_trace, node_changes
 from apportion.cluster.simulation.replay import Replay
 from apportion.core.errors import InvalidOption
 

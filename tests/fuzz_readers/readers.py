@@ -185,7 +185,7 @@ def _workload(raw: bytes) -> Any:
 
 @cache
 def _applications() -> Any:
-    from apportion.cluster.estimation.training.profiles import read_applications
+    from apportion.cluster.estimation.training.application import read_applications
 
     return read_applications(_EXAMPLES / "cluster/profiles")
 

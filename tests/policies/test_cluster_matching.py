@@ -40,7 +40,7 @@ from apportion.cluster.policies.rounds.matching import (
 )
 from apportion.cluster.policies.rounds.packing import Packing, PairSpeeds
 from apportion.cluster.policies.rounds.sia import Sia
-from apportion.cluster.simulation.generated import generated_trace
+from apportion.cluster.simulation.idle_trace import generated_trace
 from apportion.cluster.simulation.rounds.job_states import Observe, RoundRules, SimulatedJobs
 from apportion.cluster.simulation.rounds.scenario import Scenario, parse_nodes
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster

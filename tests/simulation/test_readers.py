@@ -18,9 +18,9 @@ from paper_repro.pickled_frame import main as convert
 from paper_repro.pickled_frame import read_pickled_frame
 
 from apportion.cluster.estimation.training.step_times import StepTimes
-from apportion.cluster.simulation.generated import generated_jobs, generated_trace
-from apportion.cluster.simulation.idle_trace import IdleTrace, content, node_changes
+from apportion.cluster.simulation.idle_trace import IdleTrace, content, generated_trace, node_changes
 from apportion.cluster.simulation.job_logs import JobLog, read_sacct, read_swf
+from apportion.cluster.simulation.job_table import generated_jobs
 from apportion.cluster.simulation.placement import idle_trace_of_jobs
 from apportion.cluster.simulation.rounds.workload_files import read_durations
 from apportion.cluster.simulation.snapshot import read_trace

@@ -14,7 +14,7 @@ from paper_repro.joint.speed_table import SpeedTable
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, Nodes
 from apportion.cluster.policies.rounds.matching import Matching
 from apportion.cluster.policies.rounds.packing import Packing, PairSpeeds
-from apportion.cluster.simulation.generated import generated_trace
+from apportion.cluster.simulation.idle_trace import generated_trace
 from apportion.cluster.simulation.rounds.job_states import RoundRules, SharedGpus, SimulatedJobs
 from apportion.cluster.simulation.rounds.simulator import ClusterRun, run_cluster
 from apportion.core.errors import InvalidInstance, InvalidOption

@@ -139,9 +139,8 @@ def command(**given: Any) -> None:
 def _inputs(given: dict[str, Any]) -> Any:
     """Read trace and jobs once; return a maker of fresh replays."""
     from apportion.cluster.policies.names import policy
-    from apportion.cluster.simulation.generated import generated_jobs, generated_trace
-    from apportion.cluster.simulation.idle_trace import node_changes
-    from apportion.cluster.simulation.job_table import read_job_table
+    from apportion.cluster.simulation.idle_trace import generated_trace, node_changes
+    from apportion.cluster.simulation.job_table import generated_jobs, read_job_table
     from apportion.cluster.simulation.replay import Replay
     from apportion.cluster.simulation.snapshot import read_curves, read_trace, workload
     from apportion.instances.gap_filling.schema import PUBLISHED_CURVES

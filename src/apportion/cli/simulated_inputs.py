@@ -141,8 +141,8 @@ class MeasuredInputs:
 
     @cached_property
     def _freezing(self) -> FreezingProfiles:
+        from apportion.cluster.estimation.training.application import training_folder
         from apportion.cluster.estimation.training.freezing_profile import freezing_profiles, read_freezing
-        from apportion.cluster.estimation.training.profiles import training_folder
 
         folder = self._given["freezing"] or training_folder(self._given["profiles"])
         return freezing_profiles(read_freezing(folder), self._given["stand_in"])

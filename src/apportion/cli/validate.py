@@ -93,7 +93,7 @@ def _durations(path: Path) -> str:
 
 
 def _workload(path: Path) -> str:
-    from apportion.cluster.estimation.training.profiles import read_applications
+    from apportion.cluster.estimation.training.application import read_applications
     from apportion.cluster.simulation.rounds.scenario import read_workload
     from apportion.core.errors import InvalidOption
 
@@ -119,7 +119,7 @@ def _layers(path: Path) -> str:
 
 
 def _profiles(path: Path) -> str:
-    from apportion.cluster.estimation.training.profiles import read_applications
+    from apportion.cluster.estimation.training.application import read_applications
 
     return f"applications {', '.join(read_applications(path))}"
 

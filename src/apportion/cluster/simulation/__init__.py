@@ -1,9 +1,14 @@
 """Traces, workloads and replays of them: what happened, and what would have under another policy."""
 
 from apportion.cluster.simulation.bound import makespan_bound
-from apportion.cluster.simulation.generated import generated_jobs, generated_trace
-from apportion.cluster.simulation.idle_trace import IdleTrace, NodeChanges, node_changes, read_idle_trace
-from apportion.cluster.simulation.job_table import SubmittedJob, read_job_table
+from apportion.cluster.simulation.idle_trace import (
+    IdleTrace,
+    NodeChanges,
+    generated_trace,
+    node_changes,
+    read_idle_trace,
+)
+from apportion.cluster.simulation.job_table import SubmittedJob, generated_jobs, read_job_table
 from apportion.cluster.simulation.replay import Replay
 from apportion.cluster.simulation.snapshot import (
     Workload,

@@ -6,6 +6,8 @@ the wall-clock time of second 0 as text. Further arrays are ignored.
 
 The bytes of a file that may be gzipped, unpacked up to a limit.
 
+Traces are drawn for those who have no recorded one, after the published figures of Summit.
+
 A trace of idle nodes as the rows a replay walks through: who leaves and who joins at every change.
 
 A row stands for an instant at which the idle set of the chosen nodes changes; the first row is the start,
@@ -24,8 +26,17 @@ from numpy.typing import NDArray
 
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, reason
 from apportion.core.files import unpacked
+from apportion.instances.gap_filling.generator import spell_lengths
 
-__all__ = ["LARGEST", "IdleTrace", "NodeChanges", "content", "node_changes", "read_idle_trace"]
+__all__ = [
+    "LARGEST",
+    "IdleTrace",
+    "NodeChanges",
+    "content",
+    "generated_trace",
+    "node_changes",
+    "read_idle_trace",
+]
 
 
 LARGEST = 2**33
@@ -331,3 +342,69 @@ def _rows(
     order = np.lexsort((node, at_s))
     offsets = np.searchsorted(at_s[order], times, side="left")
     return node[order], np.concatenate((offsets, [node.size])).astype(np.int64)
+
+
+_EVENTS_PER_HOUR = ((256, 23.0), (512, 30.6), (1024, 40.6), (2048, 51.5), (4734, 66.7))
+"""Published: trace rows per hour on the first nodes of the machine."""
+_JOIN_SHARE = 0.55
+"""Groups that join per row: 41.0 of the 66.7 rows per hour have joins and 30.8 have departures."""
+_JOINS_PER_NODE_HOUR = 1182 / 4734
+_WARM_UP_S = 360_000
+
+
+def generated_trace(seed: int, nodes: int = 1024, days: float = 14.0) -> IdleTrace:
+    """Return a trace with the spell and event statistics published for Summit's idle nodes.
+
+    Nodes fall idle in groups, as when a large job ends, and a group leaves together: groups arrive as a
+    Poisson process, their sizes are geometric with the mean that gives the published rates of joins and of
+    events, their spells follow `apportion.instances.gap_filling.generator.spell_lengths`. The trace
+    begins in the steady state. The published number of idle nodes varies more over time than this one.
+
+    Parameters
+    ----------
+    seed
+        Seed of `numpy.random.default_rng`, which draws the trace.
+    nodes, days
+        Size of the machine and length of the trace.
+
+    Raises
+    ------
+    InvalidOption
+        If a number is out of range.
+    """
+    if not 0 < days <= 3660 or nodes < 1:
+        raise InvalidOption("need days from 0 to 3660 and nodes >= 1")
+    rng = np.random.default_rng(seed)
+    end_s = max(round(days * 86_400), 60)
+    sizes, rates = np.array(_EVENTS_PER_HOUR).T
+    per_hour = float(np.exp(np.interp(np.log(nodes), np.log(sizes), np.log(rates)))) * _JOIN_SHARE
+    mean_size = max(_JOINS_PER_NODE_HOUR * nodes / per_hour, 1.0)
+    per_hour = _JOINS_PER_NODE_HOUR * nodes / mean_size
+    count = rng.poisson(per_hour * (end_s + _WARM_UP_S) / 3600)
+    begin = np.sort(rng.integers(-_WARM_UP_S, end_s, count) // 10 * 10)
+    length = np.maximum(spell_lengths(rng, count) // 10 * 10, 70)
+    size = np.minimum(rng.geometric(1.0 / mean_size, count), nodes)
+    free_s = np.full(nodes, -np.inf)
+    node: list[NDArray[np.int64]] = []
+    kept: list[int] = []
+    for group in range(count):
+        busy = np.flatnonzero(free_s < begin[group])
+        first = int(rng.integers(nodes))
+        chosen = busy[np.arange(first, first + min(int(size[group]), busy.size)) % max(busy.size, 1)]
+        free_s[chosen] = begin[group] + length[group]
+        node.append(chosen)
+        kept.append(chosen.size)
+    start = np.repeat(begin, kept)
+    stop = np.minimum(start + np.repeat(length, kept), end_s)
+    start = np.maximum(start, 0)
+    inside = stop > start
+    events = np.unique(np.concatenate(([0, end_s], start[inside], stop[inside])))
+    return IdleTrace.from_arrays(
+        np.concatenate(node)[inside] if node else [],
+        start[inside],
+        stop[inside],
+        events,
+        [f"n{index:04d}" for index in range(nodes)],
+        "",
+        f"generated seed={seed}",
+    )

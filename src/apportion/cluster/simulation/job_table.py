@@ -1,4 +1,7 @@
-"""The table of submitted jobs: one CSV line per malleable training job, as the BFTrainer replayer uses it."""
+"""The table of submitted jobs: one CSV line per malleable training job, as the BFTrainer replayer uses it.
+
+Job sets are drawn for those who have none, after the published ones.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from apportion.core.errors import InvalidInstance, Problem, reason
+import numpy as np
 
-__all__ = ["SubmittedJob", "read_job_table"]
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of, reason
+from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
+
+__all__ = ["SubmittedJob", "generated_jobs", "read_job_table"]
+
+_SAMPLES = 1.3e8
+"""Samples per job of the published sets: 100 epochs of 1.3 million images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +155,47 @@ def _field(
     except ValueError:
         problems.append(Problem(path, f"expected {expected}, found {text[:60]!r}"))
         return None
+
+
+def generated_jobs(
+    seed: int, count: int = 1001, mix: str = "imagenet", hours: float = 10.0
+) -> list[SubmittedJob]:
+    """Return a job set like the published ones: evenly spaced submissions over `hours`, 1.3e8 samples each.
+
+    Parameters
+    ----------
+    seed
+        Random seed of the rescale times.
+    count
+        Jobs.
+    mix
+        ``"imagenet"``: the seven published networks in turn, rescaling up in U(17, 19) s and down in U(11,
+        13) s; ``"hpo"``: ShuffleNet throughout, 18 s and 12 s.
+    hours
+        Span of the submissions.
+
+    Raises
+    ------
+    InvalidOption
+        If the mix is unknown or `count` is not positive.
+    """
+    one_of("mix", mix, ("imagenet", "hpo"))
+    if count < 1:
+        raise InvalidOption(f"count must be at least 1, not {count}")
+    rng = np.random.default_rng(seed)
+    nets = list(PUBLISHED_CURVES) if mix == "imagenet" else ["ShuffleNet"]
+    up = rng.uniform(17, 19, count).round(4) if mix == "imagenet" else np.full(count, 18.0)
+    down = rng.uniform(11, 13, count).round(4) if mix == "imagenet" else np.full(count, 12.0)
+    step_s = hours * 3600 / count
+    return [
+        SubmittedJob(
+            f"J{job:05d}-{nets[job % len(nets)]}",
+            float(up[job]),
+            float(down[job]),
+            1,
+            64,
+            _SAMPLES,
+            round(job * step_s, 2),
+        )
+        for job in range(count)
+    ]
