@@ -13,8 +13,9 @@ found in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,13 @@ class Core:
         found = self.settled.copy()
         found[self.jobs] = self.menus.rows[choice]
         return found
+
+
+class _Limits(NamedTuple):
+    """Whether it is late, and how many seconds are left, ``None`` without a limit."""
+
+    late: Callable[[], bool]
+    left: Callable[[], float | None]
 
 
 def core_of(model: MultipleChoiceKnapsack, prices: NDArray[np.float64], size: int) -> Core | None:
@@ -150,8 +158,8 @@ def near_optimum(
 ) -> tuple[StopReason | None, NDArray[np.float64] | None]:
     """Offer what cores lead to; return how that ended, if it is near enough, and the last prices.
 
-    Where jobs are few nothing is looked at, and there are no prices. Until there is a choice the clock is
-    not looked at: nothing else has one sooner.
+    Where jobs are few nothing is looked at, and there are no prices. Of few capacities nothing else has a
+    choice sooner: until there is one the clock is not looked at.
 
     Parameters
     ----------
@@ -171,14 +179,21 @@ def near_optimum(
         return None, None
     if (model.required & (np.diff(model.offsets) == 0)).any():
         return None, None
-    prices, offered = hint, False
+    prices, offered, soon = hint, False, isinstance(model.matrix, np.ndarray)
+
+    def left() -> float | None:
+        timed = (offered or not soon) and not options.deterministic
+        return clock.remaining if timed else None
 
     def late() -> bool:
-        return offered and clock.late()
+        return (offered or not soon) and clock.late()
 
+    limits = _Limits(late, left)
     for start in (None,) if hint is None else (np.maximum(hint, 0.0), None):
-        first = _sampled(model) if start is None else start
-        for core, dual, bound in _closed(model, first, precision(options.gap), max(options.gap, _ROUGH)):
+        first = _sampled(model, limits) if start is None else start
+        prices = first if prices is None else prices
+        gap, apart = precision(options.gap), max(options.gap, _ROUGH)
+        for core, dual, bound in _closed(model, first, gap, apart, limits):
             prices = dual.multipliers
             shown.by_prices(prices, bound)
             for choice in dual.choices[: -_REPAIRS - 1 : -1]:
@@ -186,8 +201,12 @@ def near_optimum(
                 if fitting is not None:
                     best.take(core.completed(filled(core.menus, prices, fitting, late)))
                     offered = True
-                if best.proven or best.close or late():
+                if offered and (best.proven or best.close or late()):
                     return shown.ended(clock), prices
+                if late():
+                    break
+        if late():
+            break
     return None, prices
 
 
@@ -196,16 +215,17 @@ def _closed(
     prices: NDArray[np.float64] | None,
     gap: float,
     apart: float,
+    limits: _Limits,
 ) -> Iterator[tuple[Core, Dual, float]]:
     """Yield cores whose own bound is so near, relatively, to the model's at their prices, and that one."""
     sign = 1.0 if model.sense == "maximize" else -1.0
     for size in _SIZES:
-        if prices is None:
+        if prices is None or limits.late():
             return
         core = core_of(model, prices, min(size, _CELLS // max(1, model.num_capacities)))
         if core is None:
             continue
-        dual, top = solve_large(core.menus, gap=gap, start=prices)
+        dual, top = solve_large(core.menus, gap=gap, start=prices, late=limits.late, seconds=limits.left())
         bound = model_bound(model, dual.multipliers)
         if dual.infeasible or bound is None:
             continue
@@ -216,8 +236,8 @@ def _closed(
             prices = dual.multipliers
 
 
-def _sampled(model: MultipleChoiceKnapsack) -> NDArray[np.float64] | None:
-    """Return prices of about an eighth of the jobs under an eighth of the capacities."""
+def _sampled(model: MultipleChoiceKnapsack, limits: _Limits) -> NDArray[np.float64] | None:
+    """Return prices of about an eighth of the jobs under an eighth of the capacities; once late, of fewer."""
     jobs = np.arange(0, model.num_jobs, _STRIDE)
     sizes = np.diff(model.offsets)[jobs]
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -232,8 +252,8 @@ def _sampled(model: MultipleChoiceKnapsack) -> NDArray[np.float64] | None:
         goals=(),
     )
     if jobs.size > _FEW_JOBS:
-        rough = _sampled(sample)
-        found = next(_closed(sample, rough, _ROUGH, _ROUGH), None)
+        rough = _sampled(sample, limits)
+        found = next(_closed(sample, rough, _ROUGH, _ROUGH, limits), None)
         return rough if found is None else found[1].multipliers
     menus = build(sample)
     if menus is None or not menus.num_capacities:

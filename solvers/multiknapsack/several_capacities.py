@@ -53,6 +53,8 @@ _ALONE, _WHOLE = 0.0, 1.0
 """What is added to the uses in a choice by density: nothing, or as much as a whole capacity has."""
 _DENSITIES = 2
 """Choices by density that there are: the first is the better one most of the time."""
+_LOWERED = 0.75
+"""Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -192,10 +194,15 @@ class _Run:
             # options that cannot fit were left out on the way, so the best of the rest is the optimum
             self._shown.by_enumeration()
             return StopReason("proven")
+        if priced is not None and (sparse or self._clock.late()):
+            self._shown.at(priced)
+            self._thinned(menus, menus.scores(_LOWERED * menus.restrict(priced)))
         if self._clock.late():
-            # Building took the limit: one pass for an incumbent, and the bound at no price.
-            self._shown.at(np.zeros(model.num_capacities))
-            self._thinned(menus, menus.values)
+            if (
+                priced is None
+            ):  # building took the limit: one pass for an incumbent, and the bound at no price
+                self._shown.at(np.zeros(model.num_capacities))
+                self._thinned(menus, menus.values)
             return StopReason("limit")
         quick = menus.num_options * menus.num_capacities <= _QUICK
         # one call of HiGHS, or a dual, may take all of the time before any repair

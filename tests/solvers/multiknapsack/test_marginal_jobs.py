@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.solvers.multiknapsack import marginal_jobs
-from apportion.solvers.multiknapsack.dual import model_bound
+from apportion.solvers.multiknapsack.dual import Dual, model_bound
 from apportion.solvers.multiknapsack.marginal_jobs import core_of
-from apportion.solvers.multiknapsack.option_table import bound_at
+from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at
 from apportion.solvers.multiknapsack.several_capacities import solve
 
 
@@ -92,22 +93,42 @@ def test_costs_are_as_near() -> None:
     _near(found, model, 1e-4)
 
 
-def test_sparse_uses_end_there_too() -> None:
+def _on_racks() -> MultipleChoiceKnapsack:
+    """Return jobs that may run on one of a few racks each."""
     rng = np.random.default_rng(5)
     jobs, each, racks = 12_000, 3, 24
     uses = np.zeros((jobs * each, racks), dtype=np.int64)
     sizes = rng.integers(1, 9, jobs * each)
     uses[np.arange(jobs * each), rng.integers(0, racks, jobs * each)] = sizes
-    model = MultipleChoiceKnapsack.from_arrays(
+    return MultipleChoiceKnapsack.from_arrays(
         rng.integers(5, 61, jobs * each).astype(float),
         csr_array(uses),
         np.arange(0, jobs * each + 1, each),
         np.full(racks, int(sizes.sum()) // (3 * 4 * racks)),
         required=False,
     )
+
+
+def test_sparse_uses_end_there_too() -> None:
+    model = _on_racks()
     found = solve(model, SolveOptions(time_limit=60.0, gap=1e-3))
     assert "build" not in found.seconds
     _near(found, model, 1e-3)
+
+
+def test_a_limit_holds_where_prices_of_many_capacities_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few jobs are priced, and what fits of the best at these prices is the plan."""
+    model, priced, price = _on_racks(), list[int](), marginal_jobs.solve_large
+
+    def counted(menus: OptionTable, **options: Any) -> tuple[Dual, OptionTable]:
+        priced.append(menus.num_jobs)
+        return price(menus, **options)
+
+    monkeypatch.setattr(marginal_jobs, "solve_large", counted)
+    found = solve(model, SolveOptions(time_limit=1e-6))
+    assert found.termination is Termination.TIME_LIMIT and max(priced) <= model.num_jobs // 8
+    assert found.objective is not None and found.point is not None and model.fits(found.point)
+    assert found.objective >= 0.85 * relaxation(model)
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1.0, 1e6])
