@@ -374,8 +374,8 @@ class _Search:
         """Find prices at which what is listed is worth as much as everything, as far as prices say."""
         left = self._left(_PRICING)
         end = math.inf if left is None else perf_counter() + left
-        self._best = self._look(self._best.prices)
-        self._bound = min(self._bound, self._best.limit)
+        self._best, self._within, self._least = self._look(self._best.prices), [], []
+        self._bound = self._best.limit
         self._descend(end)
         for _ in range(_ROUNDS):
             model, _ = self._listed.model(self._penalties, self._required)
@@ -412,19 +412,21 @@ class _Search:
     def _prove(self) -> Termination:
         """Find a plan among what is listed; then prove it by all options within reach, as far as they go."""
         ended, _ = self._solve(None, _PLANNING)
-        reach, most = self._best.limit - self._value, math.inf
+        reach = self._best.limit - self._value
         for _ in range(_ATTEMPTS):
             if self._close() or self._late():
                 break
             if not self._list_within(reach):
-                most, reach = reach, reach / 4.0
+                if self._least:  # less than that is proved already
+                    break
+                reach /= 4.0
                 continue
             ended, inside = self._solve(self._within)
             if inside is None:
                 break
             outside = math.nextafter(self._best.limit - reach, math.inf)
             self._bound = min(self._bound, max(self._value, inside, outside))
-            if reach >= self._best.limit - self._value or 2.0 * reach >= most:
+            if reach >= self._best.limit - self._value:
                 break
             reach = min(2.0 * reach, self._best.limit - self._value)
         if self._chosen is not None and meets(self._value, self._bound):
@@ -442,12 +444,8 @@ class _Search:
 
     def _list_within(self, reach: float) -> bool:
         """List all options within reach of the best of their menu, unless there are too many."""
-        kept, least, room, at = (
-            list[list[Hashable]](),
-            list[float](),
-            _MOST_LISTED,
-            self._best.prices.tolist(),
-        )
+        kept, least, room = list[list[Hashable]](), list[float](), _MOST_LISTED
+        at = self._best.prices.tolist()
         for job, (menu, best) in enumerate(zip(self._menus, self._best.keys, strict=True)):
             least.append(math.inf)
             if best is not None:
