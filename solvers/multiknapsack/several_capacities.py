@@ -195,12 +195,11 @@ class _Run:
             self._shown.by_enumeration()
             return StopReason("proven")
         if priced is not None and (sparse or self._clock.late()):
-            self._shown.at(priced)
+            if self._shown.multipliers is None:  # prices of some jobs, which no core has shown a bound at
+                self._shown.at(priced)
             self._thinned(menus, menus.scores(_LOWERED * menus.restrict(priced)))
         if self._clock.late():
-            if (
-                priced is None
-            ):  # building took the limit: one pass for an incumbent, and the bound at no price
+            if priced is None:  # one pass for an incumbent, and the bound at no price
                 self._shown.at(np.zeros(model.num_capacities))
                 self._thinned(menus, menus.values)
             return StopReason("limit")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from apportion.core.outcome import Termination
 
 
 def test_the_program_prints_what_the_page_says(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -19,4 +22,6 @@ def test_the_program_prints_what_the_page_says(root: Path, capfd: pytest.Capture
 def test_the_menus_that_are_asked_find_what_the_page_says(root: Path) -> None:
     page = (root / "docs" / "knapsack.md").read_text(encoding="utf-8")
     [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(program, {})
+    names: dict[str, Any] = {}
+    exec(program, names)
+    assert names["plan"].termination is Termination.OPTIMAL

@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.hunt.compare import Mismatch
 from tests.hunt.draw import drawn
 from tests.hunt.shrink import shrunk
 
-__all__ = ["Tally", "hunt"]
+__all__ = ["Tally", "compared", "hunt"]
 
 _MOST_STORED = 5
 """Cases of one sort, kind and path that are shrunk and stored; further ones are only counted."""
@@ -102,3 +103,14 @@ def _store(case: Case, wrong: Mismatch, folder: Path) -> Path:
     file.write_text(small.encode(), encoding="utf-8")
     print(f"{file}: {small.note[:300]}", flush=True)
     return file
+
+
+def compared(count: int, round_of: Callable[[int], Iterable[str]]) -> int:
+    """Print what differs in so many rounds, and how many things did; return the exit code."""
+    differing = 0
+    for number in range(count):
+        for said in round_of(number):
+            differing += 1
+            print(f"{number}: {said}")
+    print(f"{count} rounds, {differing} differ")
+    return 1 if differing else 0

@@ -24,6 +24,7 @@ import apportion
 from apportion.models.implicit_menus import Menu, MenuOption, Span, SpanMenu
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving import implicit_menus as module
+from tests.hunt.hunting import compared
 from tests.oracles import enumerate_knapsack
 
 __all__ = ["Options", "Round", "drawn", "wrong"]
@@ -51,7 +52,7 @@ class Round:
     rooms: list[int]
     required: list[bool]
 
-    def listed(self, sparse: bool) -> MultipleChoiceKnapsack:
+    def knapsack(self, sparse: bool) -> MultipleChoiceKnapsack:
         """Return the same menus as a list."""
         options = [[menu.option(key) for key in menu.all_keys()] for menu in self.menus]
         uses = np.zeros((sum(map(len, options)), len(self.rooms)), dtype=np.int64)
@@ -101,10 +102,10 @@ def drawn(rng: Random) -> Round:
 
 def wrong(asked: Round, rng: Random) -> Iterator[str]:
     """Yield what differs."""
-    truth = enumerate_knapsack(asked.listed(sparse=False))
+    truth = enumerate_knapsack(asked.knapsack(sparse=False))
     least = -np.inf if truth is None else truth[0] - 1e-9 * max(1.0, abs(truth[0]))
     for sparse in (False, True):
-        answer = apportion.solve(asked.listed(sparse))
+        answer = apportion.solve(asked.knapsack(sparse))
         if (answer.plan is None) is not (truth is None):
             yield f"listed, sparse {sparse}: {answer.termination}"
         elif answer.objective is not None and answer.objective < least:
@@ -132,14 +133,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    asked, differing = parser.parse_args(), 0
-    for number in range(asked.count):
+    asked = parser.parse_args()
+
+    def round_of(number: int) -> Iterator[str]:
         rng = Random(f"implicit menus {asked.seed} {number}")
-        for said in wrong(drawn(rng), rng):
-            differing += 1
-            print(f"{number}: {said}")
-    print(f"{asked.count} rounds, {differing} differ")
-    return 1 if differing else 0
+        return wrong(drawn(rng), rng)
+
+    return compared(asked.count, round_of)
 
 
 if __name__ == "__main__":

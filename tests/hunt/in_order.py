@@ -27,6 +27,7 @@ import apportion
 from apportion.instances import kind_of
 from apportion.io.stored import document, verify
 from apportion.proofs.certificate import encode
+from tests.hunt.hunting import compared
 
 __all__ = ["BACKENDS", "best", "drawn", "wrong"]
 
@@ -242,15 +243,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", choices=sorted({*BACKENDS}))
-    asked, differing = parser.parse_args(), 0
-    for number in range(asked.count):
+    asked = parser.parse_args()
+
+    def round_of(number: int) -> Iterator[str]:
         rng = Random(f"in order {asked.seed} {number}")
         instance = drawn(rng)
-        for said in wrong(instance, asked.backend or rng.choice(BACKENDS), rng):
-            differing += 1
-            print(f"{number}: {said}")
-    print(f"{asked.count} rounds, {differing} differ")
-    return 1 if differing else 0
+        return wrong(instance, asked.backend or rng.choice(BACKENDS), rng)
+
+    return compared(asked.count, round_of)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from apportion.core.options import SolveOptions
 from apportion.core.outcome import Termination, absolute_gap, meets
 from apportion.models.implicit_menus import Menu, MenuOption
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.dual import multipliers
 from apportion.solving.api import solve
 
@@ -83,7 +83,7 @@ class MenuPlan:
         one.
     termination
         `optimal` where both meet, `infeasible` where all options were listed and no choice fits.
-    listed
+    generated
         How many options were asked for.
     """
 
@@ -91,7 +91,7 @@ class MenuPlan:
     objective: float | None
     bound: float | None
     termination: Termination
-    listed: int
+    generated: int
 
 
 def solve_menus(
@@ -176,7 +176,7 @@ class _Priced(NamedTuple):
     over: NDArray[np.float64]
 
 
-class _Listed:
+class _OptionPool:
     """The options that were asked for, of all jobs.
 
     Parameters
@@ -289,9 +289,8 @@ class _Search:
         options: SolveOptions,
     ) -> None:
         self._menus, self._rooms, self._required = menus, rooms, required
-        self._gap, limit = options.gap, options.time_limit
-        self._end = math.inf if limit is None else perf_counter() + limit
-        self._listed = _Listed(menus, rooms)
+        self._gap, self._clock = options.gap, Clock(options)
+        self._pool = _OptionPool(menus, rooms)
         self._penalties = np.zeros(len(menus))
         """What it costs to leave out a required job: for so much there is always a choice."""
         self._best = _Priced(np.zeros(rooms.size), [None] * len(menus), math.inf, np.zeros(rooms.size))
@@ -307,7 +306,7 @@ class _Search:
         """Search, and say how it ended."""
         first = self._look(self._best.prices)
         worths = [
-            abs(self._listed.option(job, key).value) for job, key in enumerate(first.keys) if key is not None
+            abs(self._pool.option(job, key).value) for job, key in enumerate(first.keys) if key is not None
         ]
         self._penalties[self._required] = 1.0 + 2.0 * math.fsum(worths)
         for _ in range(_PENALTIES):
@@ -315,18 +314,16 @@ class _Search:
             ended = self._prove()
             if not self._leaves_out():
                 return ended
-            if self._late():
+            if self._clock.late():
                 return Termination.TIME_LIMIT
             self._penalties *= _PENALTY
             self._chosen, self._value = None, -math.inf
-        return self._all_listed()
-
-    def _late(self) -> bool:
-        return perf_counter() >= self._end
+        return self._over_all_options()
 
     def _left(self, share: float = 1.0) -> float | None:
         """Return a share of the seconds left, ``None`` without a limit."""
-        return None if self._end == math.inf else max(_SOON, share * (self._end - perf_counter()))
+        left = self._clock.seconds_left
+        return None if left is None else max(_SOON, share * left)
 
     def _look(self, prices: NDArray[np.float64]) -> _Priced:
         """Return what menus answer at some prices.
@@ -342,10 +339,9 @@ class _Search:
         terms = [price * room for price, room in zip(at, self._rooms.tolist(), strict=True)]
         rounded = 0.0
         for job, key in enumerate(keys):
-            out = -float(self._penalties[job]) if self._required[job] else 0.0
-            worth = -math.inf
+            worth, out = -math.inf, -float(self._penalties[job])
             if key is not None:
-                option = self._listed.option(job, key)
+                option = self._pool.option(job, key)
                 worth = option.at(at)
                 rounded += abs(worth)
                 if worth > out:
@@ -372,21 +368,21 @@ class _Search:
 
     def _price(self) -> None:
         """Find prices at which what is listed is worth as much as everything, as far as prices say."""
-        left = self._left(_PRICING)
-        end = math.inf if left is None else perf_counter() + left
+        clock, left = self._clock, self._left(_PRICING)
+        end = math.inf if left is None else clock.seconds + left
         self._best, self._within, self._least = self._look(self._best.prices), [], []
         self._bound = self._best.limit
         self._descend(end)
         for _ in range(_ROUNDS):
-            model, _ = self._listed.model(self._penalties, self._required)
-            seconds = None if left is None else max(0.0, end - perf_counter())
-            prices, worth = multipliers(model, late=lambda: perf_counter() >= end, seconds=seconds)
+            model, _ = self._pool.model(self._penalties, self._required)
+            seconds = None if left is None else max(0.0, end - clock.seconds)
+            prices, worth = multipliers(model, late=lambda: clock.seconds >= end, seconds=seconds)
             if self._best.limit - worth <= _PRICED * abs(worth):
                 return
             for at in _KEPT * self._best.prices + (1.0 - _KEPT) * prices, prices:
-                if new := self._listed.add([[key] for key in self._improve(at).keys]):
+                if new := self._pool.add([[key] for key in self._improve(at).keys]):
                     break
-            if not new or perf_counter() >= end:
+            if not new or clock.seconds >= end:
                 return
 
     def _descend(self, end: float) -> None:
@@ -397,7 +393,7 @@ class _Search:
         """
         rooms, share, stuck, now = np.maximum(self._rooms, 1), _FIRST_STEP, 0, self._best
         along = np.zeros(rooms.size)
-        while share > _LAST_STEP and (now.over > 0).any() and perf_counter() < end:
+        while share > _LAST_STEP and (now.over > 0).any() and self._clock.seconds < end:
             along = _MOMENTUM * along + (1.0 - _MOMENTUM) * now.over / rooms
             step = share * abs(now.limit) / max(float(along @ along), _EPS)
             before = self._best.limit
@@ -406,15 +402,15 @@ class _Search:
             if stuck == _STUCK:
                 share, stuck, now, along = share * _SHRINKING, 0, self._best, np.zeros(rooms.size)
             if share <= _LISTING:
-                self._listed.add([[key] for key in now.keys])
-        self._listed.add([[key] for key in now.keys])
+                self._pool.add([[key] for key in now.keys])
+        self._pool.add([[key] for key in now.keys])
 
     def _prove(self) -> Termination:
         """Find a plan among what is listed; then prove it by all options within reach, as far as they go."""
         ended, _ = self._solve(None, _PLANNING)
         reach = self._best.limit - self._value
         for _ in range(_ATTEMPTS):
-            if self._close() or self._late():
+            if self._close() or self._clock.late():
                 break
             if not self._list_within(reach):
                 if self._least:  # less than that is proved already
@@ -433,7 +429,7 @@ class _Search:
             return Termination.OPTIMAL
         if self._close():
             return Termination.GAP_REACHED
-        return Termination.NODE_LIMIT if ended is Termination.OPTIMAL and not self._late() else ended
+        return Termination.NODE_LIMIT if ended is Termination.OPTIMAL and not self._clock.late() else ended
 
     def _close(self) -> bool:
         """Return whether the incumbent is as near to the bound as was asked."""
@@ -449,15 +445,15 @@ class _Search:
         for job, (menu, best) in enumerate(zip(self._menus, self._best.keys, strict=True)):
             least.append(math.inf)
             if best is not None:
-                value, _ = option = self._listed.option(job, best)
-                worth, out = option.at(at), -float(self._penalties[job]) if self._required[job] else 0.0
+                value, _ = option = self._pool.option(job, best)
+                worth, out = option.at(at), -float(self._penalties[job])
                 rounding = _ROUNDING * (abs(value) + abs(value - worth) + reach)
                 least[job] = max(worth, out) - reach - rounding
             kept.append(list(islice(menu.within(self._best.prices, least[job]), room + 1)))
             room -= len(kept[job])
             if room < 0:
                 return False
-        self._listed.add(kept)
+        self._pool.add(kept)
         self._within, self._least = kept, least
         return True
 
@@ -469,7 +465,7 @@ class _Search:
         Required jobs may be left out for their penalties, if they are free to be.
         """
         penalties = self._penalties if free else np.zeros(len(self._menus))
-        model, keys = self._listed.model(penalties, self._required, kept)
+        model, keys = self._pool.model(penalties, self._required, kept)
         if (self._required & (np.diff(model.offsets) == 0)).any():
             return Termination.INFEASIBLE, None
         start = None
@@ -512,7 +508,7 @@ class _Search:
         keys = self._chosen
         return keys is None or any(keys[job] is None for job in np.flatnonzero(self._required))
 
-    def _all_listed(self) -> Termination:
+    def _over_all_options(self) -> Termination:
         """List everything, so that a search of it says whether any choice fits."""
         kept, room = list[list[Hashable]](), _MOST_LISTED
         for menu in self._menus:
@@ -520,7 +516,7 @@ class _Search:
             room -= len(kept[-1])
             if room < 0:
                 return Termination.NODE_LIMIT
-        self._listed.add(kept)
+        self._pool.add(kept)
         ended, bound = self._solve(kept, free=False)
         self._bound = self._bound if bound is None else min(self._bound, bound)
         return ended
@@ -536,7 +532,7 @@ class _Search:
         """
         at = self._best.prices.tolist()
         for job, (menu, best) in enumerate(zip(self._menus, self._best.keys, strict=True)):
-            top = -math.inf if best is None else self._listed.option(job, best).at(at)
+            top = -math.inf if best is None else self._pool.option(job, best).at(at)
             least = self._least[job] if self._least else math.inf
             named = set(self._within[job]) if self._least else set()
             for key in menu.all_keys():
@@ -556,7 +552,6 @@ class _Search:
         """Return what was found."""
         bound = None if self._bound == math.inf or ended is Termination.INFEASIBLE else self._bound
         if self._chosen is None or self._leaves_out():
-            return MenuPlan(None, None, bound, ended, len(self._listed))
-        objective = self._checked(self._chosen)
-        bound = None if bound is None else max(bound, objective)
-        return MenuPlan(tuple(self._chosen), objective, bound, ended, len(self._listed))
+            return MenuPlan(None, None, bound, ended, len(self._pool))
+        bound = None if bound is None else max(bound, self._value)
+        return MenuPlan(tuple(self._chosen), self._value, bound, ended, len(self._pool))
