@@ -9,10 +9,9 @@ from apportion.cluster.policies.rounds.kueue_topology import (
     Leaf,
     NoFit,
     Request,
-    Taken,
-    kept,
     placed,
     replaced,
+    resized,
 )
 
 __all__ = ["HOST", "answers", "expected", "nodes_of", "parts", "room"]
@@ -61,6 +60,15 @@ class Site:
         """Return the path of a lowest place that is named in full or by its last part."""
         paths = [path for path in self.free if path == tuple(domain) or path[-1:] == tuple(domain)]
         return paths[0] if paths else None
+
+    def earlier(self, assignment: Mapping[str, Any] | None) -> list[tuple[Path, int]] | None:
+        """Return pods by place of an earlier assignment; ``None`` for none, or where a place is gone."""
+        found = []
+        for one in assignment["domains"] if assignment else ():
+            if (path := self.full(one["values"])) is None:
+                return None
+            found.append((path, one["count"]))
+        return found if assignment else None
 
     def take(self, path: Path, requests: Mapping[str, int], pods: int) -> None:
         """Use what pods need."""
@@ -129,16 +137,17 @@ def _request(case: Mapping[str, Any], pods: Mapping[str, Any], *, leader: bool) 
     slices: list[tuple[int, int]] = []
     if "slice_layers" in asked:
         slices = [(levels.index(one["level"]), one["size"]) for one in asked["slice_layers"]]
-    elif "slice_level" in asked and "slice_size" in asked:
+    elif "slice_level" in asked:
+        if "slice_size" not in asked:
+            raise ValueError("slices without a size")
         slices = [(levels.index(asked["slice_level"]), asked["slice_size"])]
-    mixed = case["feature_gates"]["TASProfileMixed"] and (not slices or bool(asked.get("unconstrained")))
+    mixed = case["feature_gates"]["TASProfileMixed"]
     for mode in ("required", "preferred"):
         if mode in asked:
             level = levels.index(asked[mode])
             even = case["feature_gates"]["TASBalancedPlacement"]
             return Request(pods["count"], level, mode, tuple(slices), leader, mixed, even)  # type: ignore[arg-type]
-    own = slices[0][0] if slices else None
-    return Request(pods["count"], own, "unconstrained", tuple(slices), leader, mixed)
+    return Request(pods["count"], 0 if slices else None, "unconstrained", tuple(slices), leader, mixed)
 
 
 def answers(case: Mapping[str, Any]) -> list[Any]:
@@ -146,45 +155,43 @@ def answers(case: Mapping[str, Any]) -> list[Any]:
     site = Site(case)
     found: list[Any] = [None] * len(case["pod_sets"])
     existing = case.get("existing", {})
-    held = len(existing.get("owner_kinds", ())) == 1 and not existing.get("pod_group", False)
+    stuck = len(existing.get("owner_kinds", ())) == 1 and not existing.get("pod_group", False)
+    stuck &= case["feature_gates"]["SkipReassignmentForPodOwnedWorkloads"]
+    shown = -1 if case["levels"][-1] == HOST else 0
     for part in parts(case):
         sets = [case["pod_sets"][at] for at in part]
         lead, pods = (sets[0], sets[1]) if len(sets) == 2 else (None, sets[0])
-        if existing and held and case["feature_gates"]["SkipReassignmentForPodOwnedWorkloads"]:
-            before = existing["assignments"][pods["name"]]["domains"]
-            found[part[0]] = [(tuple(one["values"]), one["count"]) for one in before]
-            continue
-        request = _request(case, pods, leader=lead is not None and "previous_assignment" not in pods)
-        if "previous_assignment" in pods:
-            stays = [
-                (site.full(one["values"]) or (), one["count"])
-                for one in pods["previous_assignment"]["domains"]
-            ]
-            stays = kept(stays, pods["count"])
-            for path, count in stays:
-                site.take(path, pods["requests"], count)
-            missing = pods["count"] - sum(count for _, count in stays)
-            more: Any = []
-            if missing:
-                own = Request(missing, request.level, request.mode, request.slices, False, request.least_free)
-                more = placed(_leaves(case, site, pods, None), len(site.levels), own)
-            taken = [Taken(path, count, False) for path, count in stays] + more
-            if lead is not None:
-                found[part[0]] = [(tuple(one["values"]), 1) for one in lead["previous_assignment"]["domains"]]
-        elif case["kind"] == "replace":
+        earlier = [site.earlier(one.get("previous_assignment")) for one in sets]
+        if existing:
             before = existing["assignments"][pods["name"] or "main"]["domains"]
-            rest = [(site.full(one["values"]), one["count"]) for one in before]
-            gone = set(existing["unhealthy_nodes"])
-            lost = sum(one["count"] for one in before if one["values"][-1] in gone)
-            rest = [(path, n) for path, n in rest if path is not None and path[-1] not in gone]
-            taken = replaced(_leaves(case, site, pods, None), len(site.levels), request, rest, lost)
+            if stuck:
+                found[part[0]] = [(tuple(one["values"]), one["count"]) for one in before]
+                continue
+            gone = existing["unhealthy_nodes"][0]
+            lost = sum(one["count"] for one in before if one["values"][-1] == gone)
+            kept = site.earlier({"domains": [one for one in before if one["values"][-1] != gone]})
+            if kept is None:
+                raise ValueError("a place of the rest is gone")
+            leaves = _leaves(case, site, pods, None)
+            taken = replaced(leaves, len(site.levels), _request(case, pods, leader=False), kept, lost)
+        elif all(one is not None for one in earlier):
+            for one, there in zip(sets, earlier, strict=True):
+                for path, count in there or ():
+                    site.take(path, one["requests"], count)
+            if lead is not None:
+                found[part[0]] = [(path[shown:], count) for path, count in earlier[0] or ()]
+            leaves = _leaves(case, site, pods, None)
+            request = _request(case, pods, leader=False)
+            taken = resized(leaves, len(site.levels), request, earlier[-1] or ())
+            for path, count in earlier[-1] or ():
+                site.take(path, pods["requests"], -count)
         else:
+            request = _request(case, pods, leader=lead is not None)
             taken = placed(_leaves(case, site, pods, lead), len(site.levels), request)
         if isinstance(taken, NoFit):
             for at in part:
                 found[at] = taken
             continue
-        shown = -1 if case["levels"][-1] == HOST else 0
         found[part[-1]] = [(one.path[shown:], one.pods) for one in taken if one.pods]
         for one in taken:
             site.take(one.path, pods["requests"], one.pods)

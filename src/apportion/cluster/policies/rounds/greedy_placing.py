@@ -120,7 +120,7 @@ class KueuePlacing(_Greedy):
         """Place the pods of an option and return where; ``None``, nothing taken, where one has no room."""
         before, found = room.copy(), Found()
         together = len(option.pods) == 2 and option.required is not UNSET
-        leaders = [pods for pods in option.pods if together and pods.count == 1][:1]
+        leaders = [pods for pods in option.pods if together and pods.count == 1][-1:]
         for pods in option.pods:
             if pods in leaders:
                 continue
@@ -149,7 +149,7 @@ class KueuePlacing(_Greedy):
         elif pods.preferred is not UNSET:
             request = asked(levels.index(pods.preferred), "preferred", balanced=self.balanced)
         else:
-            request = asked(slices[0][0] if slices else None, "unconstrained", least_free=not slices)
+            request = asked(0 if slices else None, "unconstrained")
         rooms = room.rooms(pods)
         beside = rooms if lead is None else room.rooms(pods, lead)
         holds = np.zeros(rooms.size, np.bool_) if lead is None else room.rooms(lead) > 0

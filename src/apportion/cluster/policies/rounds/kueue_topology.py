@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from itertools import pairwise, takewhile
 from math import log2
 from typing import Literal
 
@@ -25,15 +26,17 @@ __all__ = [
     "Taken",
     "Tree",
     "fewest",
-    "kept",
     "placed",
     "replaced",
+    "resized",
     "shared_evenly",
 ]
 
 Path = tuple[str, ...]
 Share = tuple["Domain", int, bool]
 """What a place gets: pods, and whether the leader."""
+Room = Callable[["Domain", bool], int]
+"""How much of what is placed a place holds, beside the leader or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Request:
     count
         Pods, the leader apart.
     level
-        The level of the request; ``None`` for the lowest.
+        That of the request; ``None`` for the lowest. With slices and no other wish it is the highest.
     mode
         ``"required"``: in one place of the level; ``"preferred"``: there or in places of levels above;
         ``"unconstrained"``: anywhere.
@@ -90,13 +93,32 @@ class Request:
     least_free: bool = True
     balanced: bool = False
 
+    def __post_init__(self) -> None:
+        """Check that every level of slices is below the one before, and its size divides that one's."""
+        if self.slices and self.level is not None and self.level > self.slices[0][0]:
+            raise ValueError("slices lie above the level of the request")
+        for (above, larger), (level, size) in pairwise(self.slices):
+            if level <= above or larger % size:
+                raise ValueError(
+                    "inner slices are of a lower level, and of a size that divides the outer one"
+                )
+
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """Why there is no placement: so much fits of so much."""
+    """Why there is no placement: so much fits of so much.
+
+    Attributes
+    ----------
+    fit, of
+        Slices, or pods where there are none.
+    layers
+        With slices inside slices the same by level, in the place of which most slices fit.
+    """
 
     fit: int
     of: int
+    layers: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +175,10 @@ def placed(leaves: Sequence[Leaf], levels: int, request: Request) -> list[Taken]
     """
     tree = Tree(leaves, levels, request)
     if request.balanced and request.mode == "preferred" and (shares := tree.balanced()) is not None:
-        return tree.down(*shares, even=True)
+        taken = tree.down(*shares, even=True)
+        # inner slices may not find what shares were counted by; Kueue then admits fewer pods than asked for
+        got = sum(one.pods for one in taken)
+        return taken if got == request.count else NoFit(got // tree.size, request.count // tree.size)
     found = tree.level_and_domains()
     if isinstance(found, NoFit):
         return found
@@ -161,23 +186,34 @@ def placed(leaves: Sequence[Leaf], levels: int, request: Request) -> list[Taken]
     return tree.down(level, tree.fill(domains, request.count, tree.size, request.leader, above=True))
 
 
-def kept(previous: Sequence[tuple[Path, int]], count: int) -> list[tuple[Path, int]]:
-    """Return what an elastic workload of so many pods keeps of its earlier places: the first ones."""
-    found, left = list[tuple[Path, int]](), count
+def resized(
+    leaves: Sequence[Leaf], levels: int, request: Request, previous: Sequence[tuple[Path, int]]
+) -> list[Taken] | NoFit:
+    """Return where the pods of an elastic workload lie that had others before: the first of them stay.
+
+    Parameters
+    ----------
+    leaves, levels, request
+        As in `placed`; the room is what the earlier pods leave.
+    previous
+        Where the earlier pods are.
+    """
+    stay, missing = list[tuple[Path, int]](), request.count
     for path, pods in previous:
-        if (mine := min(pods, left)) > 0:
-            found.append((path, mine))
-            left -= mine
-    return found
+        if mine := min(pods, missing):
+            stay.append((path, mine))
+            missing -= mine
+    more = placed(leaves, levels, replace(request, count=missing)) if missing else []
+    return more if isinstance(more, NoFit) else _merged(stay, more)
 
 
 def replaced(
     leaves: Sequence[Leaf], levels: int, request: Request, rest: Sequence[tuple[Path, int]], lost: int
 ) -> list[Taken] | NoFit:
-    """Return where the pods of a lost node go, while the rest of their workload stays.
+    """Return where the pods of a workload lie of which a node was lost: the rest of them stay.
 
-    They go to the place whose slice the loss has left incomplete, the innermost one, else to the place of the
-    required level in which the rest lies.
+    Where slices are left incomplete the lost go to the place of the innermost one, by slices of the innermost
+    size that divides them; else to the place of the required level in which the rest lies.
 
     Parameters
     ----------
@@ -188,20 +224,29 @@ def replaced(
     lost
         How many pods are lost.
     """
-    within: Path = (
-        rest[0][0][: request.level + 1] if rest and request.mode == "required" and request.level else ()
-    )
-    inner = [slices for slices in request.slices if lost % slices[1] == 0]
-    for level, size in reversed(request.slices):
+    within, slices = Path(), request.slices
+    if rest and slices and lost % slices[0][1]:
+        level, size = next(one for one in reversed(slices) if lost % one[1])
         there = Counter[Path]()
         for path, pods in rest:
             there[path[: level + 1]] += pods
-        if broken := [path for path, pods in sorted(there.items()) if pods % size]:
-            within, inner = broken[0], [one for one in inner if one[0] > level]
-            break
+        within = next((path for path, pods in sorted(there.items()) if (pods + lost) % size == 0), ())
+        if within:
+            slices = tuple([one for one in slices if lost % one[1] == 0][-1:])
+    elif rest and request.mode == "required" and request.level is not None:
+        within = rest[0][0][: request.level + 1]
     inside = [leaf for leaf in leaves if leaf.path[: len(within)] == within]
-    own = replace(request, count=lost, slices=tuple(inner), leader=False)
-    return placed(inside, levels, own)
+    new = placed(inside, levels, replace(request, count=lost, slices=slices, leader=False))
+    return new if isinstance(new, NoFit) else _merged(rest, new)
+
+
+def _merged(stay: Sequence[tuple[Path, int]], more: Sequence[Taken]) -> list[Taken]:
+    """Return pods that stay and others in the order of paths."""
+    leads = {one.path for one in more if one.leader}
+    pods = Counter(dict.fromkeys(leads, 0))
+    for path, count in [*stay, *((one.path, one.pods) for one in more)]:
+        pods[path] += count
+    return [Taken(path, count, path in leads) for path, count in sorted(pods.items())]
 
 
 class Tree:
@@ -237,22 +282,23 @@ class Tree:
         above.pods, above.leaders, above.weight = leaf.room, int(leaf.holds_leader), leaf.weight
         above.pods_led = leaf.room_beside_leader if leaf.holds_leader else leaf.room
 
-    def count(self, domain: Domain) -> None:
-        """Count pods, slices, and both beside a leader, from the leaves up."""
+    def count(self, domain: Domain, *, inner: bool = True) -> None:
+        """Count pods, slices, and both beside a leader, from the leaves up; by inner slices or pod by pod."""
         if domain.children:
             for child in domain.children:
-                self.count(child)
-            unit = self.unit[domain.level + 1]
+                self.count(child, inner=inner)
+            unit = self.unit[domain.level + 1] if inner else 1
             whole = [
                 (child.pods // unit * unit, child.pods_led // unit * unit, child) for child in domain.children
             ]
             domain.pods = sum(pods for pods, _, _ in whole)
-            losses = [(pods - led) for pods, led, child in whole if child.leaders]
             domain.leaders = max(child.leaders for child in domain.children)
-            domain.pods_led = domain.pods - min(losses, default=0)
+            able = [one for one in whole if one[2].leaders or not self.request.leader]
+            loss = min((pods - led for pods, led, _ in able), default=domain.pods)
+            domain.pods_led = domain.pods - loss
             domain.slices = sum(child.slices for child in domain.children)
-            lost = [child.slices - child.slices_led for child in domain.children if child.leaders]
-            domain.slices_led = domain.slices - min(lost, default=0)
+            lost = min((child.slices - child.slices_led for _, _, child in able), default=domain.slices)
+            domain.slices_led = domain.slices - lost
             domain.weight = sum(child.weight for child in domain.children)
         if domain.level == self.slice_level:
             domain.slices, domain.slices_led = domain.pods // self.size, domain.pods_led // self.size
@@ -265,44 +311,56 @@ class Tree:
         request = self.request
         level = self.levels - 1 if request.level is None else request.level
         need, leader = request.count // self.size, request.leader
-        best = 0
         while True:
             order = self._sorted(self.by_level[level].values(), leader=leader)
-            fits = [d for d in order if _slices(d, leader=leader) >= need and d.leaders >= leader]
+            fits = [d for d in order if _slices(d, leader) >= need and d.leaders >= leader]
             # affinity comes before room: a place that is preferred and too small asks for the level above
-            if fits and (fits[0] is order[0] or self.least_free):
-                fits = [d for d in fits if d.weight == fits[0].weight]
-                return level, [fits[0] if self.least_free else _tightest(fits, need, leader=leader)]
-            best = max([best, *(_slices(d, leader=False) for d in order)])
+            if fits and (fits[0] is order[0] or self.least_free or request.mode == "required"):
+                return level, [fits[0] if self.least_free else _tightest(fits, need, leader, _slices)]
             if request.mode == "preferred" and level > 0:
                 level -= 1
                 continue
             if request.mode == "required":
-                return NoFit(best, need)
+                return self._no_fit(level, order[0].slices if order else 0)
             chosen, missing = self._several(order, need, leader=leader)
-            return NoFit(need - missing, need) if missing or chosen is None else (level, chosen)
+            if missing or chosen is None:
+                return self._no_fit(level, need - missing)
+            return level, chosen
+
+    def _no_fit(self, level: int, fit: int) -> NoFit:
+        """Return that so much fits in places of a level."""
+        count, slices = self.request.count, self.request.slices
+        if len(slices) < 2 or not self.by_level[level]:
+            return NoFit(fit, count // self.size)
+        best = min(self.by_level[level].values(), key=lambda d: (-d.slices, d.path))
+        layers = [(at, _whole(best, at, size), count // size) for at, size in slices]
+        return NoFit(fit, count // self.size, tuple(layers))
 
     def _several(self, order: list[Domain], need: int, *, leader: bool) -> tuple[list[Domain] | None, int]:
         """Return places one after the other until all is placed, and how many slices are missing."""
         found: list[Domain] = []
         left = list(order)
         if leader:
-            first = _leads(left, need, lambda d: d.slices, lambda d: d.slices_led)
-            if first is None:
+            if not any(d.leaders for d in order):
                 return None, need
+            first = self._next(_leader_first(left, need, _slices), need, True, _slices)
             left.remove(first)
             found.append(first)
             need -= first.slices_led
             left = self._sorted(left, leader=False)
-        left = [d for d in left if d.slices > 0]
         while need > 0 and left:
-            enough = [d for d in left if d.slices >= need]
-            best_fit = not self.least_free and left[0].slices >= need
-            one = _tightest(enough, need, leader=False) if best_fit else left[0]
+            one = self._next(left, need, False, _slices)
             left.remove(one)
             found.append(one)
             need -= one.slices
         return found, max(need, 0)
+
+    def _next(self, left: Sequence[Domain], need: int, leader: bool, room: Room) -> Domain:
+        """Return the next place: the first, or where that holds all, the tightest of its weight that does."""
+        first = left[0]
+        if self.least_free or room(first, leader) < need or first.leaders < leader:
+            return first
+        return _tightest(left, need, leader, room)
 
     def balanced(self) -> tuple[int, list[Share]] | None:
         """Return a level and the even shares of its places; ``None`` where there are none."""
@@ -345,7 +403,7 @@ class Tree:
         for domain in copies:
             for child in domain.children:
                 _prune(child, least, self.request.leader)
-            self.count(domain)
+            self.count(domain, inner=False)
             _prune(domain, least, self.request.leader)
         return copies
 
@@ -359,46 +417,46 @@ class Tree:
             above = lower <= self.slice_level
             if above and not even:
                 children = [child for domain, _, _ in got for child in domain.children]
-                order = self._sorted(children, leader=request.leader)
+                order = self._sorted(children, leader=False)
                 got = self.fill(order, request.count, self.size, request.leader, above=True)
                 continue
+            unit = self.size if above else self.unit[lower]
             parts = []
             for domain, pods, leader in got:
-                sort, unit = (self._sorted, self.size) if above else (self._below, self.unit[lower])
-                parts += self.fill(sort(domain.children, leader=leader), pods, unit, leader, above=above)
+                parts += self.fill(
+                    self._sorted(domain.children, leader=False), pods, unit, leader, above=False
+                )
             got = parts
         taken = [Taken(domain.path, pods, leader) for domain, pods, leader in got if pods or leader]
         return sorted(taken, key=lambda one: one.path)
 
-    def _below(self, domains: Iterable[Domain], *, leader: bool) -> list[Domain]:
-        """Sort places below the slices': slices count nothing there."""
-        if leader:
-            return sorted(domains, key=lambda d: (-d.leaders, -d.weight, d.pods_led, d.path))
-        return sorted(domains, key=lambda d: (-d.weight, d.pods, d.path))
-
     def fill(self, order: list[Domain], pods: int, unit: int, leader: bool, *, above: bool) -> list[Share]:
-        """Give pods to places in order, by units; the last is the tightest that holds the rest."""
-        found: list[Share] = []
-        left, need = list(order), pods // unit
+        """Give pods to places in order, by units; the last is the tightest that holds the rest.
+
+        A place that can hold the leader and leaves room for all others comes first.
+        """
+
+        def units(domain: Domain, beside: bool) -> int:
+            return (domain.pods_led if beside else domain.pods) // unit
+
+        room, found, need = _slices if above else units, list[Share](), pods // unit
+        left = _leader_first(order, need, room) if leader else list(order)
         while (need > 0 or leader) and left:
-            one = left[0]
-            if not self.least_free and _room(one, unit, leader, above) >= need and one.leaders >= leader:
-                fits = [d for d in left if _room(d, unit, leader, above) >= need and d.leaders >= leader]
-                one = min(fits, key=lambda d: _room(d, unit, leader, above))
-            elif leader:
-                found_one = _leads(
-                    left, need, lambda d: _room(d, unit, False, above), lambda d: _room(d, unit, True, above)
-                )
-                one = left[0] if found_one is None else found_one
+            one = self._next(left, need, leader, room)
             left.remove(one)
             led = leader and bool(one.leaders)
-            mine = min(need, _room(one, unit, led, above))
+            mine = min(need, room(one, leader))
             found.append((one, mine * unit, led))
             need -= mine
-            if led:
-                leader = False
-                left = self._sorted(left, leader=False) if above else self._below(left, leader=False)
+            leader = leader and not led
         return found
+
+
+def _whole(domain: Domain, level: int, size: int) -> int:
+    """Return how many slices of a size the places of a level in a place hold."""
+    if domain.level == level:
+        return domain.pods // size
+    return sum(_whole(child, level, size) for child in domain.children)
 
 
 def _by_room(domains: Iterable[Domain], sign: int, *, leader: bool) -> list[Domain]:
@@ -427,17 +485,7 @@ def _greedy(
 
 
 def _smallest_share(group: Sequence[Domain], need: int, leader: bool, *, below: bool) -> tuple[int, ...]:
-    """Return the greatest smallest share of places that hold so many slices, and a lesser one if that fails.
-
-    Parameters
-    ----------
-    group
-        Places of the preferred level.
-    need, leader
-        Slices, and whether there is a leader.
-    below
-        Whether it is the places in them that share.
-    """
+    """Return the greatest smallest share of places (or of those in them), and a lesser one if that fails."""
     found = _greedy([child for d in group for child in d.children] if below else group, need, leader)
     if found is None:
         return ()
@@ -455,13 +503,21 @@ def _smallest_share(group: Sequence[Domain], need: int, leader: bool, *, below: 
 def _prune(domain: Domain, least: int, leader: bool) -> None:
     """Take away what a place cannot have where every share is so great: all of it, or the leader."""
     if domain.slices < least:
-        domain.pods = domain.slices = domain.pods_led = domain.slices_led = domain.leaders = 0
+        _emptied(domain)
     elif leader and domain.leaders and domain.slices_led < least:
-        domain.pods_led = domain.slices_led = domain.leaders = 0
-    else:
-        return
+        _without_leader(domain)
+
+
+def _emptied(domain: Domain) -> None:
+    domain.pods = domain.slices = domain.pods_led = domain.slices_led = domain.leaders = 0
     for child in domain.children:
-        _prune(child, least if domain.slices else child.slices + 1, leader)
+        _emptied(child)
+
+
+def _without_leader(domain: Domain) -> None:
+    domain.pods_led = domain.slices_led = domain.leaders = 0
+    for child in domain.children:
+        _without_leader(child)
 
 
 def fewest(
@@ -523,27 +579,21 @@ def shared_evenly(
     return None if over else shares
 
 
-def _leads(
-    order: Sequence[Domain], need: int, room: Callable[[Domain], int], led: Callable[[Domain], int]
-) -> Domain | None:
-    """Return the first place that can hold the leader and leaves room for all others, or just holds it."""
-    total = sum(map(room, order))
-    able = [domain for domain in order if domain.leaders]
-    enough = (domain for domain in able if total - room(domain) + led(domain) >= need)
-    return next(enough, able[0] if able else None)
+def _leader_first(order: Sequence[Domain], need: int, room: Room) -> list[Domain]:
+    """Put the first place in front that can hold the leader and leaves room for all others."""
+    total = sum(room(domain, False) for domain in order)
+    for domain in order:
+        if domain.leaders and total - room(domain, False) + room(domain, True) >= need:
+            return sorted(order, key=lambda d: d is not domain)
+    return list(order)
 
 
-def _room(domain: Domain, unit: int, leader: bool, above: bool) -> int:
-    if above:
-        return domain.slices_led if leader else domain.slices
-    return (domain.pods_led if leader else domain.pods) // unit
+def _slices(domain: Domain, beside: bool) -> int:
+    return domain.slices_led if beside else domain.slices
 
 
-def _slices(domain: Domain, *, leader: bool) -> int:
-    return domain.slices_led if leader else domain.slices
-
-
-def _tightest(domains: Sequence[Domain], need: int, *, leader: bool) -> Domain:
-    """Return the first place of least room that holds what is needed."""
-    fits = [d for d in domains if _slices(d, leader=leader) >= need and d.leaders >= leader]
-    return min(fits, key=lambda d: _slices(d, leader=leader))
+def _tightest(order: Sequence[Domain], need: int, leader: bool, room: Room) -> Domain:
+    """Return the first place of least room that holds what is needed, of those of the weight of the first."""
+    alike = takewhile(lambda d: d.weight == order[0].weight, order)
+    fits = [d for d in alike if room(d, leader) >= need and d.leaders >= leader]
+    return min(fits, key=lambda d: room(d, leader))
