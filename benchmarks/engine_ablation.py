@@ -107,6 +107,8 @@ def _sparse() -> Iterator[Any]:
         yield make("racks", {"seed": seed, "jobs": 40, "racks": 6}, None)
         yield make("periods", {"seed": seed, "jobs": 40, "periods": 24}, None)
         yield make("periods", {"seed": seed, "jobs": 120, "periods": 96}, None)
+        yield make("tasks", {"seed": seed, "shapes": 60, "each": 2, "workers": 20}, None)
+        yield make("tasks", {"seed": seed, "shapes": 60, "each": 16, "workers": 100}, None)
         yield make("blocks", {"seed": seed, "jobs": 120, "racks": 6, "fragments": bool(seed)}, None)
 
 
@@ -191,6 +193,7 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
             NOTHING,
             Part("rows that follow", {f"{_ROOM}.several_capacities:filled_by_few": _never}),
             Part("local search", {f"{_ROOM}.sparse_menus:Ejection.run": _nothing}),
+            Part("places filled anew", {f"{_ROOM}.ruin_recreate:RuinRecreate._recreated": _nothing}),
             Part("growing cores", {f"{_ROOM}.sparse_menus:SparseSearch._cores": _nothing}),
             Part("the exact search on cores", {f"{_ROOM}.sparse_menus:SparseSearch._by_tree": _nothing}),
             Part("relaxations by HiGHS", {f"{_ROOM}.dual:relaxed": _nothing}),

@@ -123,6 +123,21 @@ def _pairs_of_racks(seed: int, jobs: int, racks: int) -> Any:
     return _sparse(values, np.repeat(np.arange(jobs), 3), places, sizes, jobs, rooms)
 
 
+def _tasks(seed: int, shapes: int, each: int, workers: int) -> Any:
+    """Make tasks of some shapes, so many of each, on workers of two kinds: cores and memory, all a worker's.
+
+    A task is worth what it takes of all workers, and more on the first ones, as in HyperQueue.
+    """
+    rng = np.random.default_rng(seed)
+    rooms = np.where(np.arange(workers)[:, None] % 2 == 0, [64, 459_000], [32, 920_000])
+    needs = np.repeat(rng.integers([1, 20_000], [61, 391_000], (shapes, 2)), each, axis=0)
+    job, worker = np.nonzero((needs[:, None] <= rooms).all(axis=2))
+    parts = (needs / rooms.sum(axis=0)).sum(axis=1)[job]
+    values = np.round(1e7 * parts * (1 - worker / workers))
+    places = 2 * worker[:, None] + np.arange(2)
+    return _sparse(values, job, places, needs[job], needs.shape[0], rooms.ravel())
+
+
 def _periods(seed: int, jobs: int, periods: int) -> Any:
     """Make jobs with release, deadline and a choice of width and start; half of 64 GPUs are away a while."""
     rng = np.random.default_rng(seed)

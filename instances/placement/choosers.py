@@ -9,7 +9,6 @@ per node how many of its alike pods are there. What rules and goals add is in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 from msgspec import UNSET
@@ -85,7 +84,7 @@ def _add_job(made: Program, job: PlacementJob, most_shapes: int) -> None:
         made.chooser(job.id)
         if _may_wait(job):
             made.waiting[job.id].append(made.column("waits"))
-        worth = {option.id: Fraction(option.value) for option in options}
+        worth = {option.id: made.exact(option.value) for option in options}
         for option, shape in shapes:
             column = made.column(_named(made, option, shape), worth[option.id])
             made.chosen.setdefault((job.id, option.id), []).append(column)
@@ -134,7 +133,7 @@ def _add_split(
                     int(rooms_of(made, of)[inside].sum()) >= made.classes[of].pods.fewest
                     for of in classes[option.id]
                 ):
-                    column = made.column(f"{option.id}: {name}", Fraction(option.value))
+                    column = made.column(f"{option.id}: {name}", made.exact(option.value))
                     made.chosen.setdefault((job.id, option.id), []).append(column)
                     scopes[option.id].append((column, inside))
                     made.scopes[column] = inside

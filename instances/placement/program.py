@@ -246,7 +246,8 @@ class Program:
     settled: dict[int, Settle] = field(default_factory=dict)
     told_by: str = ""
     _used: dict[tuple[int, ...], Form] = field(default_factory=dict)
-    _worths: dict[tuple[int, int, int, float], tuple[Fraction, Fraction]] = field(default_factory=dict)
+    _exact: dict[float, Fraction] = field(default_factory=dict)
+    _worths: dict[tuple[int, float, float, int], tuple[Fraction, Fraction]] = field(default_factory=dict)
     """By what a column was worth, kept alive here, and what it places: the number before and after."""
 
     def chooser(self, name: str) -> None:
@@ -260,15 +261,21 @@ class Program:
         self.values.append(value)
         return len(self.labels) - 1
 
+    def exact(self, value: float) -> Fraction:
+        """Return a value as one number for all that have it."""
+        if value not in self._exact:
+            self._exact[value] = Fraction(value)
+        return self._exact[value]
+
     def place(self, column: int, of: int, node: int, count: int) -> None:
         """Let a column place pods, and be worth what they are."""
         pods = self.classes[of].pods
         self.entries.append((column, of, node, count))
         if pods.value or pods.value_at:
             before, there = self.values[column], self.site.value_at(pods, node)
-            key = id(before), of, count, there
+            key = id(before), pods.value, there, count
             if key not in self._worths:
-                each = Fraction(pods.value) + Fraction(there)
+                each = self.exact(pods.value) + self.exact(there)
                 self._worths[key] = before, before + count * each
             self.values[column] = self._worths[key][1]
 

@@ -149,7 +149,8 @@ class ExpandingCore:
 
     def _solve(self, core: OptionTable, nodes: int | None) -> CoreAnswer:
         """Solve a core; without a limit of nodes in all of the time that is left."""
-        best, clock, left = self._best, self._clock, self._clock.remaining
+        best, clock = self._best, self._clock
+        left = clock.seconds_left if clock.counted else clock.remaining
         part = residual_core(core)
         if not part.menus.num_jobs:
             return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
@@ -158,8 +159,8 @@ class ExpandingCore:
         answer = solve_core(
             part.menus,
             start=None if at is None else part.inward(at),
-            seconds=None if left is None or clock.counted else max(0.0, share * left - late),
-            nodes=nodes,
+            seconds=None if left is None else max(0.0, share * left - late),
+            nodes=clock.work_left if nodes is None else nodes,
             step=best.step,
             threads=self._options.threads,
             seed=self._options.seed,

@@ -32,6 +32,7 @@ from apportion.solvers.multiknapsack.repair import (
     near_start,
     thinned,
 )
+from apportion.solvers.multiknapsack.ruin_recreate import RuinRecreate
 from apportion.solvers.multiknapsack.sparse_menus import SparseSearch
 
 __all__ = ["solve"]
@@ -53,6 +54,8 @@ _ALONE, _WHOLE = 0.0, 1.0
 """What is added to the uses in a choice by density: nothing, or as much as a whole capacity has."""
 _DENSITIES = 2
 """Choices by density that there are: the first is the better one most of the time."""
+_LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
+"""Uses from which on multipliers take long: places are filled before, in this share of the time left."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
 _GREATEST_HINT = 2.0**900
@@ -207,6 +210,12 @@ class _Run:
         # one call of HiGHS, or a dual, may take all of the time before any repair
         if sparse or (menus.num_capacities >= _MANY and not quick):
             self._greedy(menus)
+        places = RuinRecreate(menus, best, self._clock, self._options.seed, solve) if sparse else None
+        left = self._clock.remaining
+        if places is not None and left is not None and menus.num_entries > _LONG_PRICED:
+            near_prices = np.zeros(menus.num_capacities) if priced is None else menus.restrict(priced)
+            places.sweep(near_prices, _FIRST_SHARE * left)
+            self._mark("places")
         earlier = hint if sparse and priced is None else priced
         dual, top = solve_large(
             menus,
@@ -236,9 +245,9 @@ class _Run:
         under = with_implied_rows(menus) if searched and filled_by_few(menus, dual.multipliers) else menus
         if sparse or under is not menus:
             rest = best, self._shown, self._options, self._clock, self._counters, self._mark
-            places = SparseSearch(menus, dual, *rest)
-            if places.tightened(under) or sparse:
-                found = places.run()
+            search_sparse = SparseSearch(menus, dual, *rest, places)
+            if search_sparse.tightened(under) or sparse:
+                found = search_sparse.run()
                 if isinstance(found, StopReason):
                     return found
                 menus = found

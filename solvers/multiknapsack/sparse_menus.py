@@ -21,6 +21,7 @@ from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, Option
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.proving import Proving, provable
 from apportion.solvers.multiknapsack.repair import near_choices
+from apportion.solvers.multiknapsack.ruin_recreate import RuinRecreate
 
 __all__ = ["SparseSearch"]
 
@@ -32,6 +33,9 @@ _FIRST_TREE = 0.1
 """Seconds that the exact search has before HiGHS is asked about all options within reach at once,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
+_PLACES_SHARE, _MUCH, _LATER_SHARE = 0.75, 2e-3, 0.5
+"""Share of the time left in which places are filled anew before cores, where so much of the value is open,
+and after them."""
 _CELLS = 4_000_000
 """Cells within reach up to which they are searched as the menus of few capacities are."""
 _ROWS_OF_TREES = 48
@@ -53,6 +57,8 @@ class SparseSearch:
         Of the solve call.
     mark
         Called with the name of a phase that ends.
+    places
+        Fills places anew, where capacities are of places.
     """
 
     def __init__(
@@ -65,10 +71,11 @@ class SparseSearch:
         clock: Clock,
         counters: dict[str, float],
         mark: Callable[[str], None],
+        places: RuinRecreate | None,
     ) -> None:
         self._menus, self._dual = menus, dual
         self._best, self._shown, self._options = best, shown, options
-        self._clock, self._counters, self._mark = clock, counters, mark
+        self._clock, self._counters, self._mark, self._places = clock, counters, mark, places
         self._rows, self._priced = menus, dual
         """The menus under implied rows, and their prices, where these close enough of the gap."""
         self._tried = False
@@ -94,10 +101,14 @@ class SparseSearch:
             few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
             if few and best.value is not None:
                 self._tried, ended = True, self._by_tree(reach, turn)
+        if ended is None and best.value is not None:
+            much = self._priced.bound - best.value > _MUCH * abs(best.value)
+            self._filled_anew(_PLACES_SHARE if much else 0.0)
         ended = ended or self._cores(ejection)
         if ended is not None:
             return self._stated(ended)
         near = menus.keep(self._reach())
+        self._filled_anew(_LATER_SHARE)
         left, large = clock.remaining, near.num_options * near.num_capacities > _CELLS
         ejection.run(_EJECTION if left is None else left * (1.0 if large else _EJECTION_SHARE))
         self._mark("ejection")
@@ -106,6 +117,16 @@ class SparseSearch:
         if large:
             return self._shown.ended(clock) or StopReason("exhausted")
         return near.dense()
+
+    def _filled_anew(self, share: float) -> None:
+        """Fill places anew in a share of the time left, where capacities are of places."""
+        places, prices, left = self._places, self._dual.multipliers, self._clock.remaining
+        if places is None or share == 0.0:
+            return
+        seconds = share * (_EJECTION if left is None else left)
+        places.sweep(prices, seconds)
+        places.run(prices, seconds)
+        self._mark("places")
 
     def _stated(self, ended: StopReason) -> StopReason:
         return self._shown.by_ending(ended, self._rows, self._priced.multipliers)

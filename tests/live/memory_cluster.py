@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from apportion.core.errors import ClusterUnreachable, SchedulerRefused
 from apportion.live.channel.messages import (
     STOPPED,
     Acknowledge,
@@ -23,7 +24,6 @@ from apportion.live.channel.messages import (
     Stop,
 )
 from apportion.live.cluster import AgentSeen, ClusterSeen, PilotSeen, PilotState
-from apportion.live.errors import ClusterUnreachable, SchedulerRefused
 from apportion.live.offers import Share
 from tests.live.memory_trainer import MemoryPilot, MemoryTrainer
 

@@ -15,9 +15,9 @@ import pytest
 
 from apportion.cli.harvest import address_of
 from apportion.cli.main import main
+from apportion.core.errors import SchedulerMissing
 from apportion.live.controller.harvest import Settings, harvest, rehearse
 from apportion.live.controller.terminal_view import in_words
-from apportion.live.errors import SchedulerMissing
 from apportion.live.record.jobs import Job, JobSpec, JobState
 from apportion.live.record.requests import Cancel, Drain, Submit, waiting
 from apportion.live.record.store import Lock, Store, read_state

@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from apportion.core.errors import EncryptionMissing
 from apportion.live.channel.messages import Hello, Progress, Run, Running, Welcome
 from apportion.live.channel.peer import controller_side
 from apportion.live.channel.reports import ReportServer, controllers_certificate
-from apportion.live.errors import EncryptionMissing
 from tests.live.agents import JOB_TOKEN, Site, python, start_agent
 from tests.live.test_agent import REPORT
 from tests.patience import patience

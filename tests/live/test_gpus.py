@@ -14,7 +14,7 @@ import pytest
 import apportion.live.controller.step as core_step
 import apportion.live.controller.step as generations
 from apportion.cli.main import main
-from apportion.core.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import ClusterUnreachable, InvalidInstance, InvalidOption
 from apportion.live.agent.rank import environment_of
 from apportion.live.channel.messages import Run
 from apportion.live.controller.actions import Idle
@@ -23,7 +23,6 @@ from apportion.live.controller.core import Limits
 from apportion.live.controller.deciding import decide
 from apportion.live.controller.harvest import make_policy
 from apportion.live.controller.placing import Units, placed
-from apportion.live.errors import ClusterUnreachable
 from apportion.live.offers import NodeOffer, Share, Size, free_units, misfit
 from apportion.live.record.jobs import Job, JobSpec, JobState
 from apportion.live.record.state import Hold, Pilot, State

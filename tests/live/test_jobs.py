@@ -19,11 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.core.errors import InvalidInstance, InvalidOption
+from apportion.core.errors import InUse, InvalidInstance, InvalidOption, StateUnwritable
 from apportion.live.channel.messages import Progress
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.core import Limits
-from apportion.live.errors import InUse, StateUnwritable
 from apportion.live.record import requests
 from apportion.live.record import requests as module
 from apportion.live.record.jobs import DISTRUST, Job, JobSpec, JobState, Point

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from apportion.core.errors import ClusterUnreachable, SchedulerRefused
 from apportion.live.channel.messages import STOPPED, Acknowledge, Exited, Leaving, Progress, Run, Stop
 from apportion.live.cluster import Channel, Cluster, PilotState
-from apportion.live.errors import ClusterUnreachable, SchedulerRefused
 from tests.live.memory_cluster import MemoryCluster, MemoryTrainer
 
 TOKEN = "t" * 16

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import ClusterUnreachable, InvalidOption, SchedulerMissing, SchedulerRefused
 from apportion.live.cluster import PilotSeen, PilotState
-from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.slurm.cluster import SlurmCluster
 from apportion.live.slurm.commands import EXPORTED
 from apportion.live.slurm.text import (

@@ -94,7 +94,7 @@ def _table(jobs: list[dict[str, Any]]) -> list[str]:
 @click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
 def cancel(folder: str | None, jobs: tuple[str, ...]) -> int:
     """Cancel jobs by their ids. Their checkpoints are kept. Exit code 3 if there is no such job."""
-    from apportion.live.errors import UnknownJob
+    from apportion.core.errors import UnknownJob
     from apportion.live.record.requests import Cancel, leave, state_as_asked
     from apportion.live.record.store import default_folder, in_use
 

@@ -145,7 +145,7 @@ class ClusterSeen:
 class Cluster(Protocol):
     """A scheduler with idle nodes.
 
-    Every method raises `apportion.live.errors.ClusterUnreachable` if the scheduler does not answer; whether a
+    Every method raises `apportion.core.errors.ClusterUnreachable` if the scheduler does not answer; whether a
     `take` or `release` took effect is then unknown and shows at the next look.
     """
 
@@ -156,7 +156,7 @@ class Cluster(Protocol):
     def take(self, node: str, pilot: str, token: str, share: Share | None = None) -> str:
         """Ask for a pilot on a node and return its handle; without a share it takes the node whole.
 
-        Raises `apportion.live.errors.SchedulerRefused` if the scheduler says no.
+        Raises `apportion.core.errors.SchedulerRefused` if the scheduler says no.
         """
         ...
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import ClusterUnreachable, InvalidOption, SchedulerMissing, SchedulerRefused
 from apportion.live.channel.peer import listen
-from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.node_check import Asked, Finding, Verdict, questioned
 from apportion.live.slurm.commands import answer_of
 from apportion.live.slurm.text import NotUnderstood, expand, idle, nodes_of_text, sound

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from apportion.core import __version__
+from apportion.core.errors import ClusterUnreachable, SchedulerRefused
 from apportion.live.channel.peer import listen
-from apportion.live.errors import ClusterUnreachable, SchedulerRefused
 from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of
 
 __all__ = ["Asked", "Finding", "Verdict", "judged", "questioned"]

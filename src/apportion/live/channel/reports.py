@@ -31,6 +31,7 @@ from pathlib import Path
 
 import msgspec
 
+from apportion.core.errors import EncryptionMissing, StateUnwritable
 from apportion.live.channel.messages import (
     VERSION,
     AgentMessage,
@@ -45,7 +46,6 @@ from apportion.live.channel.messages import (
 )
 from apportion.live.channel.peer import LineTooLong, Peer, TunnelBroken, controller_side, listen
 from apportion.live.cluster import AgentSeen
-from apportion.live.errors import EncryptionMissing, StateUnwritable
 
 __all__ = ["Certificate", "ReportServer", "controllers_certificate"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from apportion.cluster.policies.gap_filling_view import Policy
-from apportion.core.errors import Problem
+from apportion.core.errors import ClusterUnreachable, Problem, SchedulerRefused, StateUnwritable
 from apportion.live.channel.messages import AgentMessage, Exited, Hello, Leaving, Progress, RankRefused
 from apportion.live.cluster import Channel, Cluster, ClusterSeen
 from apportion.live.controller.actions import Action, Actions, Event, Idle, Planned, Release, Take, Tell
@@ -24,7 +24,6 @@ from apportion.live.controller.core import Core, Limits, recalled
 from apportion.live.controller.deciding import Policies, decide
 from apportion.live.controller.observing import Observations, Outcome, ProfileUpdate
 from apportion.live.controller.step import step
-from apportion.live.errors import ClusterUnreachable, SchedulerRefused, StateUnwritable
 from apportion.live.record import requests
 from apportion.live.record.state import State
 from apportion.live.record.store import Store

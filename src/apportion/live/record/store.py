@@ -20,8 +20,7 @@ from typing import TypeVar
 
 import msgspec
 
-from apportion.core.errors import InvalidInstance, Problem
-from apportion.live.errors import InUse, StateUnwritable
+from apportion.core.errors import InUse, InvalidInstance, Problem, StateUnwritable
 from apportion.live.offers import Size
 from apportion.live.record.jobs import Job
 from apportion.live.record.state import Pilot, Rank, State

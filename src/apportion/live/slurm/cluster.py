@@ -29,11 +29,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import ClusterUnreachable, InvalidOption, SchedulerMissing, SchedulerRefused
 from apportion.core.files import write_whole
 from apportion.core.node_lists import state_words
 from apportion.live.cluster import ClusterSeen, PilotSeen
-from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.offers import NodeOffer, Share, Size
 from apportion.live.slurm.commands import EXPORTED, TOKEN, answer_of
 from apportion.live.slurm.text import (

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from apportion.core.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.cluster import Cluster, ClusterSeen
-from apportion.live.errors import ClusterUnreachable, SchedulerMissing, SchedulerRefused
 from apportion.live.offers import Share
 
 __all__ = ["EXPORTED", "TOKEN", "TimedCluster", "answer_of"]

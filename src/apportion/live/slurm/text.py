@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 
 from apportion.core import node_lists
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import ClusterUnreachable, InvalidOption
 from apportion.live.cluster import PilotSeen, PilotState
-from apportion.live.errors import ClusterUnreachable
 
 __all__ = [
     "PREFIX",

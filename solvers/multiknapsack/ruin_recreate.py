@@ -1,0 +1,233 @@
+"""Ruin and recreate: some places are emptied and filled again one after the other, each by itself.
+
+For capacities that fall into places, of which every option uses one: nodes, racks, machines. To fill a place
+is a knapsack over the jobs that are free, in which an option counts for what it is worth beyond the best its
+job has otherwise: to be idle, or at near-optimal prices a place that is still to be filled. So a job that
+suits a later place better is left to it, and what fits a place to the brim is found, which steps of single
+jobs do not find. Ruin and recreate after Schrimpf, Schneider, Stamm-Wilbrandt and Dueck, *Journal of
+Computational Physics* 159 (2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Outcome, Termination
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.solvers.clock import Clock
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
+
+__all__ = ["RuinRecreate"]
+
+_PLACES = 4
+"""Places that are emptied at once,"""
+_MOST_CAPACITIES, _MOST_OPTIONS = 8, 5_000
+"""of at most so many capacities and options each."""
+_IDLE, _AGAIN = 2, 0.7
+"""Turns without a better choice, for every place, after which this share of the places is emptied at once."""
+_CELLS = 4_000_000
+"""Jobs times places up to which all places are filled anew, one after the other."""
+_TRUST = 0.9
+"""Share of its gain at near-optimal prices that a job is left to a later place for."""
+_WORK, _SECONDS = 100_000, 3e-3
+"""Units of work that a place may take, and what deterministic mode charges for it."""
+_GRID = 2.0**30
+"""The greatest gain in whole numbers."""
+
+
+class RuinRecreate:
+    """One search, taken up again and again; every better choice is offered to the incumbent.
+
+    Parameters
+    ----------
+    menus
+        All options.
+    best
+        The incumbent.
+    clock, seed
+        Of the solve call.
+    solve
+        What fills a place: the engine for several capacities.
+
+    Attributes
+    ----------
+    applies
+        Whether capacities fall into places.
+    """
+
+    def __init__(
+        self,
+        menus: OptionTable,
+        best: ChoiceIncumbent,
+        clock: Clock,
+        seed: int,
+        solve: Callable[[MultipleChoiceKnapsack, SolveOptions], Outcome],
+    ) -> None:
+        self._menus, self._best, self._clock, self._solve = menus, best, clock, solve
+        self._limits = SolveOptions(deterministic=True, work_limit=_WORK)
+        self._random = np.random.default_rng(seed)
+        capacity, option, use = menus.entries_by_option()
+        place_of = _places_of(capacity, option, menus.num_capacities)
+        self._capacities = _grouped(place_of)
+        self._place = np.full(menus.num_options, -1)
+        self._place[option] = place_of[capacity]
+        widest = max((caps.size for caps in self._capacities), default=0)
+        self._options = _grouped(self._place)
+        longest = max((options.size for options in self._options), default=0)
+        many = len(self._options) > 1
+        self.applies = many and widest <= _MOST_CAPACITIES and longest <= _MOST_OPTIONS
+        if not self.applies:
+            return
+        self._place_of = place_of
+        position = np.empty(menus.num_capacities, dtype=np.int64)
+        for caps in self._capacities:
+            position[caps] = np.arange(caps.size)
+        self._uses = np.zeros((menus.num_options, widest), dtype=np.int64)
+        self._uses[option, position[capacity]] = use
+        idle = np.where(self._place < 0, menus.values, -np.inf)
+        self._idle_option = menus.best_choice(idle)
+        self._idle = idle[self._idle_option]
+        none = np.isneginf(self._idle)
+        self._idle_option[none] = -1
+        self._lost = float(np.abs(menus.values).max(initial=0.0)) * menus.num_jobs
+        """What a job is taken to cost that must run and finds no place."""
+
+    def sweep(self, prices: NDArray[np.float64], seconds: float) -> None:
+        """Fill all places anew, those of greatest price first, within so many seconds of the clock."""
+        if not self.applies:
+            return
+        choice, until = self._best.among(self._menus), self._clock.elapsed + seconds
+        worth = np.bincount(self._place_of, prices * self._menus.capacities, len(self._options))
+        if choice is not None and worth.size * self._menus.num_jobs <= _CELLS:
+            order = np.argsort(-worth, kind="stable")
+            self._better(choice, self._recreated(choice, order, self._reduced(prices), until))
+
+    def run(self, prices: NDArray[np.float64], seconds: float) -> None:
+        """Empty and fill some places again and again, for so many seconds of the clock."""
+        if not self.applies:
+            return
+        clock, best, values, number = self._clock, self._best, self._menus.values, len(self._options)
+        choice, until, reduced, since = (
+            best.among(self._menus),
+            clock.elapsed + seconds,
+            self._reduced(prices),
+            0,
+        )
+        while choice is not None and clock.elapsed < until and not best.close and not best.proven:
+            if clock.stopped() is not None:
+                return
+            again = since >= _IDLE * number  # turns of few places make it no better: begin from another
+            count = min(number, int(_AGAIN * number) if again else _PLACES)
+            places = self._random.choice(number, count, replace=False)
+            other, before = self._recreated(choice, places, reduced, until), values[choice].sum()
+            choice = other if again and other is not None else self._better(choice, other)
+            since = 0 if again or values[choice].sum() > before else since + 1
+
+    def _reduced(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._menus.values - self._menus.paid(prices)
+
+    def _better(self, choice: NDArray[np.int64], other: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the other choice where it is better or as good, and offer it."""
+        values = self._menus.values
+        if other is None or values[other].sum() < values[choice].sum():
+            return choice
+        self._best.take(self._menus.rows[other])
+        return other
+
+    def _recreated(
+        self, choice: NDArray[np.int64], places: NDArray[np.int64], reduced: NDArray[np.float64], until: float
+    ) -> NDArray[np.int64] | None:
+        """Return a choice with places filled anew in their order; ``None`` where a job finds no place.
+
+        A job stays where it is until its place has its turn, or an earlier one takes it.
+        """
+        job, choice = self._menus.job, choice.copy()
+        free = np.isin(self._place[choice], [-1, *places])
+        for place, value in zip(places.tolist(), self._otherwise(places, reduced), strict=True):
+            if self._clock.elapsed >= until or self._clock.stopped() is not None:
+                break
+            out = self._place[choice] == place
+            choice[out] = self._idle_option[out]
+            options = self._options[place]
+            options = options[free[job[options]]]
+            taken = self._filled(place, options, self._menus.values[options] - value[job[options]])
+            choice[job[taken]] = taken
+            free[job[taken]] = False
+        return choice if bool((choice >= 0).all()) else None
+
+    def _otherwise(self, places: NDArray[np.int64], reduced: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what jobs have otherwise while places are filled in order, float64 [places, jobs]."""
+        none = np.isneginf(self._idle)
+        found = np.empty((places.size, self._idle.size))
+        value, anyway = np.where(none, -self._lost, self._idle), np.where(none, 0.0, self._idle)
+        for at in range(places.size - 1, -1, -1):
+            found[at] = value
+            options = self._options[places[at]]
+            job = self._menus.job[options]
+            gain = reduced[options]
+            gain = np.where(none[job], gain, anyway[job] + _TRUST * (gain - anyway[job]))
+            value = value.copy()
+            np.maximum.at(value, job, gain)
+        return found
+
+    def _filled(
+        self, place: int, options: NDArray[np.int64], gains: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Return the options that a place is filled with, of some in the order of their jobs."""
+        options, gains = options[gains > 0.0], gains[gains > 0.0]
+        if options.size == 0:
+            return options
+        caps = self._capacities[place]
+        capacities = self._menus.capacities[caps].astype(np.int64)
+        uses = self._uses[options, : caps.size]
+        worth = np.rint(gains * (_GRID / gains.max()))
+        kept = _of_use(self._menus.job[options], worth, uses, capacities)
+        options, uses, worth = options[kept], uses[kept], worth[kept]
+        _, sizes = np.unique(self._menus.job[options], return_counts=True)
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        model = MultipleChoiceKnapsack.from_arrays(worth, uses, offsets, capacities, required=False)
+        outcome = self._solve(model, self._limits)
+        if outcome.termination is Termination.INTERRUPTED:
+            raise KeyboardInterrupt
+        self._clock.charge(1.0 + outcome.counters["nodes"] + outcome.counters["states"], _SECONDS)
+        return options[:0] if outcome.point is None else options[outcome.point[outcome.point >= 0]]
+
+
+def _places_of(capacity: NDArray[np.int64], option: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """Return the place of every capacity, int64 [capacities]: those that one option uses are of one place."""
+    same = option[1:] == option[:-1]
+    linked = np.unique(capacity[:-1][same] * number + capacity[1:][same])
+    one, other = linked // number, linked % number
+    place = np.arange(number)
+    while (differs := place[one] != place[other]).any():
+        least = np.minimum(place[one], place[other])[differs]
+        np.minimum.at(place, one[differs], least)
+        np.minimum.at(place, other[differs], least)
+    return np.unique(place, return_inverse=True)[1].astype(np.int64)
+
+
+def _grouped(group: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the members of every group from 0 on, in rising order."""
+    order = np.argsort(group, kind="stable")
+    ends = np.searchsorted(group[order], np.arange(group.max(initial=-1) + 2))
+    return [order[a:b] for a, b in pairwise(ends)]
+
+
+def _of_use(
+    job: NDArray[np.int64], worth: NDArray[np.float64], uses: NDArray[np.int64], capacities: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return bool [options]: all but those of jobs alike beyond what a place has room for."""
+    alone = np.bincount(job)[job] == 1
+    with np.errstate(divide="ignore"):
+        room = np.where(uses > 0, capacities // np.maximum(uses, 1), job.size).min(axis=1, initial=job.size)
+    _, kind = np.unique(np.column_stack((worth, uses)), axis=0, return_inverse=True)
+    order = np.lexsort((~alone, kind))
+    first = np.searchsorted(kind[order], kind[order])
+    rank = np.empty(job.size, dtype=np.int64)
+    rank[order] = np.arange(job.size) - first
+    return np.asarray(~alone | (rank < room), dtype=np.bool_)
