@@ -375,6 +375,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "alike_jobs": _alike_jobs,
         "racks": _racks,
         "pairs_of_racks": _pairs_of_racks,
+        "tasks": _tasks,
         "periods": _periods,
         "blocks": _blocks,
         "sia": _sia,

@@ -24,11 +24,12 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "apportion.models.assignment_bounds": ("tests/models/test_assignment_bounds.py",),
         "apportion.io.stored": ("tests/test_verified.py",),
         "apportion.proofs.capacity_cuts": (
+            "tests/proofs/test_capacity_cuts.py",
             "tests/proofs/test_forgers.py",
             "tests/formulations/test_freezing_on_nodes.py",
             "tests/proofs/test_walks.py",
             "-k",
-            "cut or node or greatest_sum or racks",
+            "test_capacity_cuts or cut or node or greatest_sum or racks",
         ),
         "apportion.proofs.claims": ("tests/claims/test_deciding.py",),
         "apportion.proofs.verified_document": (

@@ -101,9 +101,7 @@ def greatest_sum(given: Columns, capacity: int, words: list[int]) -> int | None:
     """
     room, own = given.rooms[capacity], given.uses[:, capacity]
     rows = np.flatnonzero((own > 0) & (own <= min(room, (1 << 62) - 1)))
-    pairs = (
-        np.unique(np.stack((given.owner[rows], own[rows])), axis=1) if rows.size else own[:0].reshape(2, 0)
-    )
+    pairs = np.unique(np.stack((given.owner[rows], own[rows])), axis=1)
     words[0] -= pairs.shape[1] * (1 + room // 64)
     if room < 0 or words[0] < 0:
         return None
@@ -128,8 +126,7 @@ class NodeCut:
     def read(cls, given: Columns, cut: dict[str, Any], left: list[int]) -> NodeCut:
         """Return a cut as a proof says it, once its reason holds; `left` counts packings down."""
         gpu_type = cut.get("gpu_type")
-        nodes = (given.nodes or {}).get(gpu_type) if isinstance(gpu_type, str) else None
-        if nodes is None or not isinstance(gpu_type, str):
+        if not isinstance(gpu_type, str) or (nodes := (given.nodes or {}).get(gpu_type)) is None:
             raise MalformedProof(f"a cut names {gpu_type!r}, which is no GPU type with nodes")
         capacity = list(given.capacities).index(gpu_type)
         if set(cut) == {"gpu_type", "node_weights"}:
@@ -144,7 +141,7 @@ class NodeCut:
             return cls(capacity, one, {}, one.capacity(given.rooms[capacity]))
         if set(cut) == {"gpu_type", "excluded"} and isinstance(cut["excluded"], dict):
             excluded = _positions(len(given.jobs), cut["excluded"])
-            if not excluded or not exceed_nodes(nodes, list(excluded.values()), left):
+            if not exceed_nodes(nodes, list(excluded.values()), left):
                 raise MalformedProof("an excluded choice is not shown to exceed the nodes")
             return cls(capacity, None, excluded, len(excluded) - 1)
         raise MalformedProof("a cut must have node_weights or excluded beside gpu_type")
