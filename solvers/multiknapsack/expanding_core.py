@@ -67,6 +67,8 @@ class ExpandingCore:
         nothing.
     best, options, clock, counters
         Of the solve call; see `apportion.solvers.multiknapsack.anytime.Search`.
+    last
+        Share of the time left that the last core has.
 
     Attributes
     ----------
@@ -84,13 +86,14 @@ class ExpandingCore:
         options: SolveOptions,
         clock: Clock,
         counters: dict[str, float],
+        last: float = 1.0,
     ) -> None:
         self._menus = menus
         self._bound, self._ejection = bound, ejection
         self._best = best
         self._options = options
         self._clock = clock
-        self._counters = counters
+        self._counters, self._last = counters, last
         self._loss = menus.loss(weights)
         self._needed = beside_divided(menus, self._loss)
         self._margin = noise(menus, weights)
@@ -148,13 +151,13 @@ class ExpandingCore:
         return float(np.partition(self._loss, int(size))[int(size)])
 
     def _solve(self, core: OptionTable, nodes: int | None) -> CoreAnswer:
-        """Solve a core; without a limit of nodes in all of the time that is left."""
+        """Solve a core; without a limit of nodes in the last one's share of the time that is left."""
         best, clock = self._best, self._clock
         left = clock.seconds_left if clock.counted else clock.remaining
         part = residual_core(core)
         if not part.menus.num_jobs:
             return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
-        at, share = best.among(core), 1.0 if nodes is None else _SHARE
+        at, share = best.among(core), self._last if nodes is None else _SHARE
         late = _OVERRUN + _LATE_PER_ENTRY * float(part.menus.num_entries)
         answer = solve_core(
             part.menus,

@@ -30,6 +30,8 @@ _MOST_CAPACITIES, _MOST_OPTIONS = 8, 5_000
 """of at most so many capacities and options each."""
 _IDLE, _AGAIN = 2, 0.7
 """Turns without a better choice, for every place, after which this share of the places is emptied at once."""
+_LEAST, _PATIENCE = 0.2, 4.0
+"""Seconds, and times those to the last better choice, after which the search ends if it is not patient."""
 _CELLS = 4_000_000
 """Jobs times places up to which all places are filled anew, one after the other."""
 _TRUST = 0.9
@@ -107,8 +109,11 @@ class RuinRecreate:
             order = np.argsort(-worth, kind="stable")
             self._better(choice, self._recreated(choice, order, self._reduced(prices), until))
 
-    def run(self, prices: NDArray[np.float64], seconds: float) -> None:
-        """Empty and fill some places again and again, for so many seconds of the clock."""
+    def run(self, prices: NDArray[np.float64], seconds: float, *, patient: bool = True) -> None:
+        """Empty and fill some places again and again, for so many seconds of the clock.
+
+        Without patience it ends when nothing better was found for thrice the time that led to the last one.
+        """
         if not self.applies:
             return
         clock, best, values, number = self._clock, self._best, self._menus.values, len(self._options)
@@ -118,8 +123,12 @@ class RuinRecreate:
             self._reduced(prices),
             0,
         )
+        began = gained = clock.elapsed
+        most = best.value
         while choice is not None and clock.elapsed < until and not best.close and not best.proven:
             if clock.stopped() is not None:
+                return
+            if not patient and clock.elapsed - began > _LEAST + _PATIENCE * (gained - began):
                 return
             again = since >= _IDLE * number  # turns of few places make it no better: begin from another
             count = min(number, int(_AGAIN * number) if again else _PLACES)
@@ -127,6 +136,8 @@ class RuinRecreate:
             other, before = self._recreated(choice, places, reduced, until), values[choice].sum()
             choice = other if again and other is not None else self._better(choice, other)
             since = 0 if again or values[choice].sum() > before else since + 1
+            if best.value != most:
+                most, gained = best.value, clock.elapsed
 
     def _reduced(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._menus.values - self._menus.paid(prices)

@@ -33,9 +33,9 @@ _FIRST_TREE = 0.1
 """Seconds that the exact search has before HiGHS is asked about all options within reach at once,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 """and after them: seconds without a limit, else the share of the time left."""
-_PLACES_SHARE, _MUCH, _LATER_SHARE = 0.75, 2e-3, 0.5
-"""Share of the time left in which places are filled anew before cores, where so much of the value is open,
-and after them."""
+_PLACES_SHARE, _MUCH, _LAST_CORE = 0.75, 2e-3, 0.3
+"""Share of the time left in which places are filled anew; what part of the value is open where that comes
+before cores as well, and the share that the last core has then."""
 _CELLS = 4_000_000
 """Cells within reach up to which they are searched as the menus of few capacities are."""
 _ROWS_OF_TREES = 48
@@ -101,14 +101,13 @@ class SparseSearch:
             few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
             if few and best.value is not None:
                 self._tried, ended = True, self._by_tree(reach, turn)
-        if ended is None and best.value is not None:
-            much = self._priced.bound - best.value > _MUCH * abs(best.value)
-            self._filled_anew(_PLACES_SHARE if much else 0.0)
+        if ended is None and self._much_open():
+            self._filled_anew(patient=False)
         ended = ended or self._cores(ejection)
         if ended is not None:
             return self._stated(ended)
         near = menus.keep(self._reach())
-        self._filled_anew(_LATER_SHARE)
+        self._filled_anew(patient=True)
         left, large = clock.remaining, near.num_options * near.num_capacities > _CELLS
         ejection.run(_EJECTION if left is None else left * (1.0 if large else _EJECTION_SHARE))
         self._mark("ejection")
@@ -118,14 +117,19 @@ class SparseSearch:
             return self._shown.ended(clock) or StopReason("exhausted")
         return near.dense()
 
-    def _filled_anew(self, share: float) -> None:
-        """Fill places anew in a share of the time left, where capacities are of places."""
+    def _much_open(self) -> bool:
+        """Whether so much of the value is open that cores seldom close it."""
+        value = self._best.value
+        return value is not None and self._priced.bound - value > _MUCH * abs(value)
+
+    def _filled_anew(self, *, patient: bool) -> None:
+        """Fill places anew in a share of the time left, or as long as it helps."""
         places, prices, left = self._places, self._dual.multipliers, self._clock.remaining
-        if places is None or share == 0.0:
+        if places is None:
             return
-        seconds = share * (_EJECTION if left is None else left)
+        seconds = _PLACES_SHARE * (_EJECTION if left is None else left)
         places.sweep(prices, seconds)
-        places.run(prices, seconds)
+        places.run(prices, seconds, patient=patient)
         self._mark("places")
 
     def _stated(self, ended: StopReason) -> StopReason:
@@ -159,7 +163,9 @@ class SparseSearch:
         """Solve growing cores; what HiGHS says of the last one our own trees are to prove."""
         best, clock, began, before = self._best, self._clock, self._clock.elapsed, self._best.value
         limits = best, self._options, clock, self._counters
-        cores = ExpandingCore(self._rows, self._priced.multipliers, self._priced.bound, ejection, *limits)
+        placed = self._places is not None and self._places.applies and self._much_open()
+        prices, last = self._priced, _LAST_CORE if placed else 1.0
+        cores = ExpandingCore(self._rows, prices.multipliers, prices.bound, ejection, *limits, last)
         ended = cores.run()
         self._shown.beyond(cores.bound, "solver")
         self._mark("cores")
