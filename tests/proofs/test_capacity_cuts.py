@@ -213,3 +213,9 @@ def test_all_but_one_of_the_jobs_that_are_excluded_may_have_so_many() -> None:
     gpus = [4, 4, 4]
     assert exceed_nodes(nodes, gpus)
     assert not any(exceed_nodes(nodes, list(some)) for some in combinations(gpus, 2))
+
+
+def test_a_cut_of_nodes_needs_an_instance_with_nodes() -> None:
+    bare = replace(given_columns(), nodes=None)
+    with pytest.raises(MalformedProof, match="no GPU type with nodes"):
+        read(bare, proof({"gpu_type": "g", "node_weights": [0, 0, 1, 1]}))
