@@ -11,6 +11,7 @@ Computational Physics* 159 (2000).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +23,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
 
-__all__ = ["RuinRecreate"]
+__all__ = ["Places", "RuinRecreate"]
 
 _PLACES = 4
 """Places that are emptied at once,"""
@@ -42,89 +43,102 @@ _GRID = 2.0**30
 """The greatest gain in whole numbers."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Capacities that fall into places, of which every option uses one or none.
+
+    Attributes
+    ----------
+    of_capacity
+        int64 [capacities]: their place.
+    of_option
+        int64 [options]: their place, -1 for those that use nothing.
+    capacities, options
+        By place int64: its capacities, and the options that use it in the order of their jobs.
+    uses
+        int64 [options, most capacities of a place]: what options use of the capacities of their place.
+    """
+
+    of_capacity: NDArray[np.int64]
+    of_option: NDArray[np.int64]
+    capacities: list[NDArray[np.int64]]
+    options: list[NDArray[np.int64]]
+    uses: NDArray[np.int64]
+
+    @classmethod
+    def among(cls, menus: OptionTable) -> Places | None:
+        """Return the places of menus; ``None`` where there are not several, or one is too large to fill."""
+        capacity, option, use = menus.entries_by_option()
+        of_capacity = _places_of(capacity, option, menus.num_capacities)
+        capacities = _grouped(of_capacity)
+        widest = max((those.size for those in capacities), default=0)
+        if len(capacities) < 2 or widest > _MOST_CAPACITIES:
+            return None
+        of_option = np.full(menus.num_options, -1)
+        of_option[option] = of_capacity[capacity]
+        options = _grouped(of_option)
+        if len(options) < 2 or max(those.size for those in options) > _MOST_OPTIONS:
+            return None
+        position = np.empty(menus.num_capacities, dtype=np.int64)
+        for those in capacities:
+            position[those] = np.arange(those.size)
+        uses = np.zeros((menus.num_options, widest), dtype=np.int64)
+        uses[option, position[capacity]] = use
+        return cls(of_capacity, of_option, capacities, options, uses)
+
+
 class RuinRecreate:
     """One search, taken up again and again; every better choice is offered to the incumbent.
 
     Parameters
     ----------
-    menus
-        All options.
+    menus, places
+        All options, and the places that they use.
     best
         The incumbent.
     clock, seed
         Of the solve call.
     solve
         What fills a place: the engine for several capacities.
-
-    Attributes
-    ----------
-    applies
-        Whether capacities fall into places.
     """
 
     def __init__(
         self,
         menus: OptionTable,
+        places: Places,
         best: ChoiceIncumbent,
         clock: Clock,
         seed: int,
         solve: Callable[[MultipleChoiceKnapsack, SolveOptions], Outcome],
     ) -> None:
-        self._menus, self._best, self._clock, self._solve = menus, best, clock, solve
+        self._menus, self._places, self._best, self._clock = menus, places, best, clock
+        self._solve, self._random = solve, np.random.default_rng(seed)
         self._limits = SolveOptions(deterministic=True, work_limit=_WORK)
-        self._random = np.random.default_rng(seed)
-        capacity, option, use = menus.entries_by_option()
-        place_of = _places_of(capacity, option, menus.num_capacities)
-        self._capacities = _grouped(place_of)
-        self._place = np.full(menus.num_options, -1)
-        self._place[option] = place_of[capacity]
-        widest = max((caps.size for caps in self._capacities), default=0)
-        self._options = _grouped(self._place)
-        longest = max((options.size for options in self._options), default=0)
-        many = len(self._options) > 1
-        self.applies = many and widest <= _MOST_CAPACITIES and longest <= _MOST_OPTIONS
-        if not self.applies:
-            return
-        self._place_of = place_of
-        position = np.empty(menus.num_capacities, dtype=np.int64)
-        for caps in self._capacities:
-            position[caps] = np.arange(caps.size)
-        self._uses = np.zeros((menus.num_options, widest), dtype=np.int64)
-        self._uses[option, position[capacity]] = use
-        idle = np.where(self._place < 0, menus.values, -np.inf)
+        idle = np.where(places.of_option < 0, menus.values, -np.inf)
         self._idle_option = menus.best_choice(idle)
         self._idle = idle[self._idle_option]
-        none = np.isneginf(self._idle)
-        self._idle_option[none] = -1
+        self._idle_option[np.isneginf(self._idle)] = -1
         self._lost = float(np.abs(menus.values).max(initial=0.0)) * menus.num_jobs
         """What a job is taken to cost that must run and finds no place."""
 
     def sweep(self, prices: NDArray[np.float64], seconds: float) -> None:
         """Fill all places anew, those of greatest price first, within so many seconds of the clock."""
-        if not self.applies:
-            return
+        places = self._places
         choice, until = self._best.among(self._menus), self._clock.elapsed + seconds
-        worth = np.bincount(self._place_of, prices * self._menus.capacities, len(self._options))
+        worth = np.bincount(places.of_capacity, prices * self._menus.capacities, len(places.options))
         if choice is not None and worth.size * self._menus.num_jobs <= _CELLS:
             order = np.argsort(-worth, kind="stable")
-            self._better(choice, self._recreated(choice, order, self._reduced(prices), until))
+            self._better(choice, self._recreated(choice, order, self._menus.scores(prices), until))
 
     def run(self, prices: NDArray[np.float64], seconds: float, *, patient: bool = True) -> None:
         """Empty and fill some places again and again, for so many seconds of the clock.
 
         Without patience it ends when nothing better was found for thrice the time that led to the last one.
         """
-        if not self.applies:
-            return
-        clock, best, values, number = self._clock, self._best, self._menus.values, len(self._options)
-        choice, until, reduced, since = (
-            best.among(self._menus),
-            clock.elapsed + seconds,
-            self._reduced(prices),
-            0,
-        )
+        clock, best, values, number = self._clock, self._best, self._menus.values, len(self._places.options)
+        choice, reduced, since = best.among(self._menus), self._menus.scores(prices), 0
         began = gained = clock.elapsed
-        most = best.value
+        until, most = began + seconds, best.value
         while choice is not None and clock.elapsed < until and not best.close and not best.proven:
             if clock.stopped() is not None:
                 return
@@ -138,9 +152,6 @@ class RuinRecreate:
             since = 0 if again or values[choice].sum() > before else since + 1
             if best.value != most:
                 most, gained = best.value, clock.elapsed
-
-    def _reduced(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._menus.values - self._menus.paid(prices)
 
     def _better(self, choice: NDArray[np.int64], other: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Return the other choice where it is better or as good, and offer it."""
@@ -157,14 +168,14 @@ class RuinRecreate:
 
         A job stays where it is until its place has its turn, or an earlier one takes it.
         """
-        job, choice = self._menus.job, choice.copy()
-        free = np.isin(self._place[choice], [-1, *places])
+        job, of, choice = self._menus.job, self._places.of_option, choice.copy()
+        free = np.isin(of[choice], [-1, *places])
         for place, value in zip(places.tolist(), self._otherwise(places, reduced), strict=True):
             if self._clock.elapsed >= until or self._clock.stopped() is not None:
                 break
-            out = self._place[choice] == place
+            out = of[choice] == place
             choice[out] = self._idle_option[out]
-            options = self._options[place]
+            options = self._places.options[place]
             options = options[free[job[options]]]
             taken = self._filled(place, options, self._menus.values[options] - value[job[options]])
             choice[job[taken]] = taken
@@ -178,7 +189,7 @@ class RuinRecreate:
         value, anyway = np.where(none, -self._lost, self._idle), np.where(none, 0.0, self._idle)
         for at in range(places.size - 1, -1, -1):
             found[at] = value
-            options = self._options[places[at]]
+            options = self._places.options[places[at]]
             job = self._menus.job[options]
             gain = reduced[options]
             gain = np.where(none[job], gain, anyway[job] + _TRUST * (gain - anyway[job]))
@@ -193,9 +204,9 @@ class RuinRecreate:
         options, gains = options[gains > 0.0], gains[gains > 0.0]
         if options.size == 0:
             return options
-        caps = self._capacities[place]
+        caps = self._places.capacities[place]
         capacities = self._menus.capacities[caps].astype(np.int64)
-        uses = self._uses[options, : caps.size]
+        uses = self._places.uses[options, : caps.size]
         worth = np.rint(gains * (_GRID / gains.max()))
         kept = _of_use(self._menus.job[options], worth, uses, capacities)
         options, uses, worth = options[kept], uses[kept], worth[kept]

@@ -32,7 +32,7 @@ from apportion.solvers.multiknapsack.repair import (
     near_start,
     thinned,
 )
-from apportion.solvers.multiknapsack.ruin_recreate import RuinRecreate
+from apportion.solvers.multiknapsack.ruin_recreate import Places, RuinRecreate
 from apportion.solvers.multiknapsack.sparse_menus import SparseSearch
 
 __all__ = ["solve"]
@@ -210,8 +210,7 @@ class _Run:
         # one call of HiGHS, or a dual, may take all of the time before any repair
         if sparse or (menus.num_capacities >= _MANY and not quick):
             self._greedy(menus)
-        places = RuinRecreate(menus, best, self._clock, self._options.seed, solve) if sparse else None
-        left = self._clock.remaining
+        places, left = self._places(menus) if sparse else None, self._clock.remaining
         if places is not None and left is not None and menus.num_entries > _LONG_PRICED:
             near_prices = np.zeros(menus.num_capacities) if priced is None else menus.restrict(priced)
             places.sweep(near_prices, _FIRST_SHARE * left)
@@ -265,6 +264,11 @@ class _Run:
             ending = search.run()
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)
+
+    def _places(self, menus: OptionTable) -> RuinRecreate | None:
+        """Return what fills places anew, where capacities fall into places."""
+        places, seed = Places.among(menus), self._options.seed
+        return None if places is None else RuinRecreate(menus, places, self._best, self._clock, seed, solve)
 
     def _near_start(
         self, menus: OptionTable, weights: NDArray[np.float64], start: NDArray[np.int64] | None

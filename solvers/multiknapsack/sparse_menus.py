@@ -58,7 +58,7 @@ class SparseSearch:
     mark
         Called with the name of a phase that ends.
     places
-        Fills places anew, where capacities are of places.
+        Fills places anew; ``None`` where capacities do not fall into places.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class SparseSearch:
         """Solve growing cores; what HiGHS says of the last one our own trees are to prove."""
         best, clock, began, before = self._best, self._clock, self._clock.elapsed, self._best.value
         limits = best, self._options, clock, self._counters
-        placed = self._places is not None and self._places.applies and self._much_open()
+        placed = self._places is not None and self._much_open()
         prices, last = self._priced, _LAST_CORE if placed else 1.0
         cores = ExpandingCore(self._rows, prices.multipliers, prices.bound, ejection, *limits, last)
         ended = cores.run()

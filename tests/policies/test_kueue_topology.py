@@ -196,7 +196,7 @@ def drawn(seed: int) -> tuple[list[Leaf], Request]:
 
 
 @pytest.mark.parametrize("first", range(0, 2000, 250))
-def test_what_is_placed_is_whole_and_has_room(first: int) -> None:
+def test_every_pod_is_placed_and_has_room(first: int) -> None:
     for seed in range(first, first + 250):
         check(*drawn(seed))
 

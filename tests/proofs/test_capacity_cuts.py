@@ -107,7 +107,7 @@ def test_what_options_take_of_a_cut_of_nodes() -> None:
     assert weights.room == 2 + 2 + 1  # two nodes of 4, and one of 3
 
 
-def test_a_divided_capacity_counts_whole_multiples() -> None:
+def test_a_divided_capacity_counts_multiples() -> None:
     given = given_columns(gpus=11)
     at = list(given.capacities).index("g")
     rows = np.arange(0, given.uses.shape[0], 2)
@@ -119,7 +119,7 @@ def test_a_divided_capacity_counts_whole_multiples() -> None:
     assert largest.room == 0
 
 
-def test_what_a_capacity_can_reach_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_capacity_can_reach_is_derived_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given = given_columns(gpus=7)
     at = list(given.capacities).index("g")
     words = [100]  # of five jobs of 1, 2, 3 and 4 GPUs each; 8 are too many, and none take none

@@ -15,7 +15,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack import several_capacities
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build
-from apportion.solvers.multiknapsack.ruin_recreate import RuinRecreate
+from apportion.solvers.multiknapsack.ruin_recreate import Places, RuinRecreate
 
 COUNTED = SolveOptions(deterministic=True)
 
@@ -40,19 +40,20 @@ def packing(seed: int, nodes: int, shapes: int, each: int, required: bool = Fals
 
 def search(
     model: MultipleChoiceKnapsack, start: Any, seed: int = 0, solve: Any = several_capacities.solve
-) -> tuple[RuinRecreate, ChoiceIncumbent]:
-    """Return a search from a choice of rows, and its incumbent."""
+) -> tuple[RuinRecreate | None, ChoiceIncumbent]:
+    """Return a search from a choice of rows, and its incumbent; none where there are no places."""
     menus, clock = build(model), Clock(COUNTED)
     assert menus is not None
     best = ChoiceIncumbent(model, COUNTED, clock)
     assert best.take(np.asarray(start, dtype=np.int64))
-    return RuinRecreate(menus, best, clock, seed, solve), best
+    places = Places.among(menus)
+    return None if places is None else RuinRecreate(menus, places, best, clock, seed, solve), best
 
 
 def test_nodes_are_filled_to_the_brim() -> None:
     model = packing(1, nodes=12, shapes=40, each=2)
     places, best = search(model, np.full(model.num_jobs, -1))
-    assert places.applies
+    assert places is not None
     prices = several_capacities.solve(model, SolveOptions(work_limit=1.0))
     assert prices.multipliers is not None and prices.bound is not None
     bound = prices.bound
@@ -68,6 +69,7 @@ def test_the_same_seed_takes_the_same_turns() -> None:
     found = []
     for _ in range(2):
         places, best = search(model, np.full(model.num_jobs, -1), seed=7)
+        assert places is not None
         places.run(np.zeros(16), 0.3)
         found.append(best.point)
     assert found[0] is not None and found[1] is not None and (found[0] == found[1]).all()
@@ -105,7 +107,7 @@ def test_what_is_found_fits_and_is_never_worse(seed: int) -> None:
     if menus_built is None or menus_built.num_capacities == 0 or not (menus_built.locate(worst) >= 0).all():
         return
     places, best = search(model, worst, seed)
-    if places.applies:
+    if places is not None:
         prices = random.uniform(0.0, 3.0, menus_built.num_capacities)
         places.sweep(prices, 1.0)
         places.run(prices, 0.2)
@@ -118,6 +120,7 @@ def test_jobs_that_must_run_keep_a_place() -> None:
     first = several_capacities.solve(model, SolveOptions(work_limit=1e5, deterministic=True))
     assert first.point is not None
     places, best = search(model, first.point)
+    assert places is not None
     places.run(np.full(12, 0.1), 0.5)
     assert best.point is not None and (best.point >= 0).all()
 
@@ -129,6 +132,7 @@ def test_an_interruption_of_one_place_ends_the_search() -> None:
         return Outcome(termination=Termination.INTERRUPTED, raw_status="interrupted")
 
     places, _ = search(model, np.full(model.num_jobs, -1), solve=interrupted)
+    assert places is not None
     with pytest.raises(KeyboardInterrupt):
         places.run(np.zeros(8), 1.0)
 
@@ -139,7 +143,7 @@ def test_capacities_that_one_option_links_are_no_places() -> None:
         np.array([3.0, 2.0, 1.0]), uses, np.array([0, 1, 2, 3]), np.array([1, 1, 1]), required=False
     )
     places, _ = search(model, [-1, -1, -1])
-    assert not places.applies
+    assert places is None
 
 
 def test_a_deterministic_call_ends_at_its_limit_while_a_core_is_solved() -> None:

@@ -333,7 +333,7 @@ class Tree:
         if len(slices) < 2 or not self.by_level[level]:
             return NoFit(fit, count // self.size)
         best = min(self.by_level[level].values(), key=lambda d: (-d.slices, d.path))
-        layers = [(at, _whole(best, at, size), count // size) for at, size in slices]
+        layers = [(at, _slices_inside(best, at, size), count // size) for at, size in slices]
         return NoFit(fit, count // self.size, tuple(layers))
 
     def _several(self, order: list[Domain], need: int, *, leader: bool) -> tuple[list[Domain] | None, int]:
@@ -452,11 +452,11 @@ class Tree:
         return found
 
 
-def _whole(domain: Domain, level: int, size: int) -> int:
+def _slices_inside(domain: Domain, level: int, size: int) -> int:
     """Return how many slices of a size the places of a level in a place hold."""
     if domain.level == level:
         return domain.pods // size
-    return sum(_whole(child, level, size) for child in domain.children)
+    return sum(_slices_inside(child, level, size) for child in domain.children)
 
 
 def _by_room(domains: Iterable[Domain], sign: int, *, leader: bool) -> list[Domain]:
