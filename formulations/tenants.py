@@ -14,7 +14,7 @@ Limits that no choice can exceed are left out.
 
 The limits of tenants beside a knapsack whose choices must also be placed, on nodes or on machines.
 
-What cannot be placed comes back as a capacity that no plan exceeds, as in `apportion.solving.attempt`; such
+What cannot be placed comes back as a capacity that no plan exceeds, as in `apportion.solving.on_nodes`; such
 capacities stand behind those of the tenants, and stay valid under every floor.
 """
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import groupby, islice
@@ -231,16 +231,15 @@ def rounded(
     begin: Callable[[], Mapping[int, tuple[int, ...]]] = dict,
     *,
     gap: float = 0.0,
-    again: bool = True,
-) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
-    """Return a plan near the relaxation: the options of choosers, -1 for none, and the nodes of their pods.
+) -> Iterator[tuple[NDArray[np.int64], list[tuple[int, ...]]]]:
+    """Yield plans near the relaxation, the options of choosers, -1 for none, and the nodes of their pods.
 
     Whole options get the nodes of whole patterns: first those whose pods are somewhere now or share a place,
     on nodes that have little left beside them, then all others. For the choosers and the room that are left
     the relaxation is solved again, and so on; where none is whole, the option of which most is taken goes
-    beside the others by best fit. Then, if `again`, the choosers on some nodes are placed anew in this way,
-    as long as that pays: their relaxation says before whether it can; a plan within the relative `gap` of the
-    relaxation is good enough. Where pods are somewhere now, it begins
+    beside the others by best fit. That is the first plan. For the second, the choosers on some nodes are
+    placed anew in this way, as long as that pays: their relaxation says before whether it can; a plan within
+    the relative `gap` of the relaxation is good enough. Where pods are somewhere now, it begins
     with everybody there if that is worth more, and ends with a plan in which they do not stay first of all. A
     plan that does not keep what `keeps` says of options and nodes is taken where none does; where the first
     one does not, it goes on from what `begin` returns, by option the nodes of its pods.
@@ -254,19 +253,19 @@ def rounded(
         present, other = _Plan(menus, keeps).staying(), _Plan(replace(menus, now={}), keeps)
         _complete(present, present.relaxed(end), end)
         _complete(other, found, end)
-        if again and other.rank < most:
-            best = max(present, best, key=_rank)
+        best = max(present, best, key=_rank)
+        yield max(best, other, key=_rank).staying_most(menus.now, begun + left)
+        if other.rank < most:
             best = _improved(best, enough, begun + _STAYING * left)
             other = other if best.rank >= most else _improved(other, enough, end)
-        best = max(best, present, other, key=_rank)
-    elif again:
+        best = max(best, other, key=_rank)
+    else:
+        yield best.staying_most(menus.now, begun + left)
         if best.rank[1] < 0:
             best = _improved(_above_floors(best, end), -math.inf, begun + _OTHERS * left)
             best = max(best, _Plan(replace(menus, now=begin()), keeps).staying(), key=_rank)
         best = _improved(best, enough, end)
-    if runs:
-        best.stays(menus.now, begun + left - time.perf_counter() if math.isfinite(left) else None)
-    return best.options, best.nodes
+    yield best.staying_most(menus.now, begun + left)
 
 
 def _above_floors(plan: _Plan, end: float) -> _Plan:
@@ -484,10 +483,13 @@ class _Plan:
         self._set(option, nodes)
         return True
 
-    def stays(self, now: Mapping[int, tuple[int, ...]], seconds: float | None) -> None:
-        """Take other nodes for pods, on which more of them are now."""
-        menus = self._menus
-        for at, (_, members) in enumerate(menus.members):
+    def staying_most(
+        self, now: Mapping[int, tuple[int, ...]], until: float
+    ) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
+        """Return the options and the nodes of their pods, others of which more of them are there now."""
+        menus, placed = self._menus, list(self.nodes)
+        seconds = until - time.perf_counter() if math.isfinite(until) else None
+        for at, (_, members) in enumerate(menus.members if now else ()):
             jobs, pods, places, was, here = [], [], [], [], []
             for chooser, option in enumerate(self.options.tolist()):
                 kinds = self._kinds(option) if option >= 0 else []
@@ -502,10 +504,11 @@ class _Plan:
             rooms = tuple(map(tuple, menus.usable[members].tolist()))
             packing = PodPacking(rooms, (), tuple(pods), None, tuple(places), tuple(was), menus.anti_affinity)
             for (chooser, own), nodes in zip(jobs, most_staying(packing, here, seconds), strict=True):
-                found = list(self.nodes[chooser])
+                found = list(placed[chooser])
                 for pod, node in zip(own, nodes, strict=True):
                     found[pod] = int(members[node])
-                self.nodes[chooser] = tuple(found)
+                placed[chooser] = tuple(found)
+        return self.options, placed
 
     def _slots(
         self, patterns: list[tuple[int, int, tuple[int, ...], float]], lying: Mapping[int, Counter[int]]

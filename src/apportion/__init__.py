@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from apportion.service.session import Session as Session
     from apportion.solving.api import check as check
     from apportion.solving.api import solve as solve
-    from apportion.solving.goals import solve_in_order as solve_in_order
+    from apportion.solving.api import solve_in_order as solve_in_order
     from apportion.solving.implicit_menus import solve_menus as solve_menus
     from apportion.solving.registry import Backend as Backend
 
@@ -189,7 +189,7 @@ _HOME = {
     "model_similarity": "apportion.cluster.estimation.model_similarity",
     "read": "apportion.io.read",
     "solve": "apportion.solving.api",
-    "solve_in_order": "apportion.solving.goals",
+    "solve_in_order": "apportion.solving.api",
     "solve_many": "apportion.scale.executors",
     "solve_menus": "apportion.solving.implicit_menus",
     "verify": "apportion.proofs.verifying",

@@ -393,7 +393,7 @@ def test_nodes_hold_less_than_their_sums_say() -> None:
 
 def test_a_gap_ends_the_search_for_a_better_plan() -> None:
     """It went on as if none was asked for."""
-    given = generate_menus(2, 16, 12)
+    given = generate_menus(12, 16, 12)
     began = time.process_time()
     near = apportion.solve(given, formulation="by_bundle", gap=0.02)
     took, began = time.process_time() - began, time.process_time()
@@ -658,3 +658,21 @@ def test_what_drained_nodes_leave_free_counts_in_no_limit(monkeypatch: pytest.Mo
     solution = apportion.solve(given, formulation="by_bundle")
     assert solution.objective == 11.0 and solution.termination == "optimal"
     assert verify(given, document(solution)).ok
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_round_that_any_first_plan_decides_waits_for_no_better_one(seed: int) -> None:
+    """Two thirds of the limit went into one, whatever the limit was."""
+    given = generate(seed, 120, 8)
+    began = time.process_time()
+    best = apportion.solve(given, time_limit=60.0)
+    assert best.termination == "optimal" and verify(given, document(best)).ok
+    assert time.process_time() - began < 10.0
+
+
+def test_packing_what_was_chosen_leaves_time_for_a_choice_near_it() -> None:
+    """It had all the time that was left, and the search for a choice near it came after that."""
+    began = time.process_time()
+    found = apportion.solve(generate_menus(31, 100, 96), time_limit=3.0)
+    assert found.termination == "time_limit" and found.gap is not None and found.gap < 0.01
+    assert time.process_time() - began < 3.0 * 1.3

@@ -159,7 +159,7 @@ def test_rounded_patterns_keep_floors_under_every_tenant(seed: int) -> None:
     assert menus is not None and near.keeps is not None
     found = relaxed(menus, None)
     assert found is not None and found.within
-    rows, nodes = rounded(menus, found, None, near.keeps)
+    *_, (rows, nodes) = rounded(menus, found, None, near.keeps)
     assert near.keeps(rows, nodes)
     worth = float(menus.values[rows[rows >= 0]].sum())
     assert 0.93 * found.worth <= worth <= found.worth * (1 + 1e-9)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 import apportion
 from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solving import goals as module
-from apportion.solving.goals import solve_in_order
+from apportion.solving import api as module
+from apportion.solving.api import solve_in_order
 from tests.budgets import examples
 
 

@@ -24,8 +24,8 @@ from apportion.fairness.share_holders import ShareHolder
 from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
 from apportion.models.exact_sums import over_columns
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solving.attempt import PlacedStructure
 from apportion.solving.compiled_model import PlanOrPoint
+from apportion.solving.on_nodes import PlacedStructure
 
 if TYPE_CHECKING:
     from apportion.solvers.packing.few_moves import Placement

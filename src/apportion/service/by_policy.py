@@ -14,9 +14,10 @@ from apportion.core.outcome import Outcome, Termination
 from apportion.core.solution import Solution
 from apportion.instances.kinds import Instance, kind_of
 from apportion.solving import registry
-from apportion.solving.attempt import Attempt, checked_plan
+from apportion.solving.attempt import Attempt
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import CompiledModel
+from apportion.solving.judge import checked_plan
 from apportion.solving.pipeline import conclude, known_prices
 
 __all__ = ["OPTIMUM", "PolicyRunner", "asked_policy", "name_of", "policies_of"]

@@ -1,23 +1,40 @@
-"""The public door: solve and check."""
+"""The public door: solve, by one objective or by goals in strict order, and check.
+
+What is asked for goals, and in which order, is `apportion.solvers.strict_order`;
+every question is one `solve`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from apportion.core.errors import InvalidOption
 from apportion.core.extension_points import loaded
 from apportion.core.options import Incumbent, SolveOptions
-from apportion.core.outcome import Report
+from apportion.core.outcome import Report, Termination
 from apportion.core.solution import Planned, PlanT, Solution
 from apportion.instances.kinds import kind_of
 from apportion.instances.tenants.check import exceeded_today
 from apportion.instances.tenants.ledger import is_tenanted, shares_are_due
+from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack
 from apportion.solving import registry
 from apportion.solving.call import Subject, kind_of_any
 from apportion.solving.pipeline import Compiler, solved, structured
 
-__all__ = ["check", "solve", "solve_compiled"]
+if TYPE_CHECKING:
+    from apportion.solvers.strict_order import Answer, InOrder, Integers
+
+__all__ = ["check", "solve", "solve_compiled", "solve_in_order"]
+
+_LARGEST = 500_000_000
+"""Sums stay below this, where the billionth that a proof of optimality may leave open is less than a unit."""
 
 
 def check(instance: Subject, plan: Any) -> Report:
@@ -156,3 +173,60 @@ def solve_compiled(
         return found
     exceeded = tuple(exceeded_today(kind_of(instance), instance))
     return replace(found, notes=(*exceeded, *found.notes)) if exceeded else found
+
+
+def solve_in_order(
+    model: MultipleChoiceKnapsack,
+    goals: Mapping[str, ArrayLike],
+    *,
+    time_limit: float | None = None,
+    gap: float = 0.0,
+    backend: str = "auto",
+) -> InOrder:
+    """Choose by goals in strict order; the next one never costs the one before.
+
+    Parameters
+    ----------
+    model
+        The menus; its own values count for nothing.
+    goals
+        By name, in order, what every option is worth, int64 [options]; all are maximised, so write what is to
+        be small with a minus. A job that is left out is worth 0.
+    time_limit
+        Wall-clock seconds for all goals; ``None`` for no limit.
+    gap
+        Relative gap at which every search may stop; the goals after it then keep what it has reached.
+    backend
+        As in `apportion.solve`.
+
+    Raises
+    ------
+    InvalidInstance
+        If a goal is no array of whole numbers, one an option, or their sum is beyond 2^52.
+    InvalidOption
+        If there is no goal.
+
+    Examples
+    --------
+    >>> model = MultipleChoiceKnapsack.from_arrays([0, 0, 0], [2, 1, 1], [0, 1, 2, 3], [2], required=False)
+    >>> found = solve_in_order(model, {"priority": [5, 3, 2], "jobs": [1, 1, 1]})
+    >>> found.choice.tolist(), [(goal.value, goal.proven) for goal in found.goals]
+    ([-1, 1, 2], [(5, True), (2, True)])
+    """
+    from apportion.solvers.strict_order import Answer, InOrder, solved_in_order
+
+    if not goals:
+        raise InvalidOption("goals must name one at least")
+    wanted = [Goal.of(name, worth, model.num_options) for name, worth in goals.items()]
+    if (model.required & (np.diff(model.offsets) == 0)).any():
+        return InOrder(None, (), Termination.INFEASIBLE)
+    end = math.inf if time_limit is None else perf_counter() + time_limit
+
+    def ask(asked: MultipleChoiceKnapsack, start: Integers | None) -> Answer | None:
+        left = None if time_limit is None else end - perf_counter()
+        if left is not None and left <= 0.0:
+            return None
+        answer = solve(asked, time_limit=left, gap=gap, backend=backend, warm_start=start)
+        return Answer(answer.plan, answer.bound, answer.termination)
+
+    return solved_in_order(replace(model, goals=()), wanted, ask, lambda total, _: total <= _LARGEST)

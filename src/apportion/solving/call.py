@@ -6,7 +6,7 @@ What may be solved, an instance or a bare model, and its kind.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apportion.core.options import SolveOptions
 from apportion.instances.kinds import Instance, ProblemType, kind_of
@@ -92,6 +92,10 @@ class Call:
         """Return the options with the time that is left of the limit."""
         left = self.seconds_left
         return self.options if left is None else self.options.within(left)
+
+    def within(self, seconds: float) -> Call:
+        """Return the same call with a limit so many seconds from now."""
+        return replace(self, options=self.options.within(self.log.elapsed + seconds))
 
     def is_late(self) -> bool:
         """Return whether the time is up."""

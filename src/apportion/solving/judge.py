@@ -12,17 +12,81 @@ from typing import TypeGuard
 
 import numpy as np
 
-from apportion.core.options import Multipliers
-from apportion.core.outcome import Termination, meets, relative_gap
+from apportion.core.options import Multipliers, Point, Start
+from apportion.core.outcome import Outcome, Report, Termination, meets, relative_gap
+from apportion.core.solution import GoalResult
 from apportion.instances.kinds import ProblemType
-from apportion.solving.call import Subject
-from apportion.solving.compiled_model import CompiledModel
+from apportion.solving.call import Call, Subject
+from apportion.solving.compiled_model import CompiledModel, PlanOrPoint
 
-__all__ = ["Verdict", "certified_bound", "judge", "outward"]
+__all__ = ["DECIDED", "Asked", "Checked", "Verdict", "certified_bound", "checked_plan", "judge", "outward"]
 
 
+DECIDED = (Termination.OPTIMAL, Termination.GAP_REACHED)
+"""How a search ends that leaves nothing open."""
 _LARGEST = 10**300
 """Bounds beyond this are of no use, and no double holds them much further."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A backend's answer about a structured model, not checked yet.
+
+    Attributes
+    ----------
+    outcome
+        What the backend said.
+    point
+        Its point, carried back to the structured model; ``None`` without one.
+    structure
+        The model that was asked about last.
+    known
+        What is known beside the answer: the incumbent, and multipliers.
+    plan
+        The plan of the point, where asking has found it already.
+    goals
+        What became of the goals after the objective.
+    """
+
+    outcome: Outcome
+    point: Point | None
+    structure: CompiledModel
+    known: Start
+    plan: PlanOrPoint | None = None
+    goals: tuple[GoalResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A plan that passed the instance's own check, or the report on what did not.
+
+    Attributes
+    ----------
+    report
+        The checker's verdict.
+    plan
+        The plan, ``None`` where the verdict withholds it.
+    point
+        The point it comes from, where that is known.
+    """
+
+    report: Report
+    plan: PlanOrPoint | None = None
+    point: Point | None = None
+
+    @property
+    def objective(self) -> float | None:
+        """The plan's recomputed objective, ``None`` without a plan."""
+        return None if self.plan is None else self.report.objective
+
+
+def checked_plan(call: Call, plan: PlanOrPoint, point: Point | None) -> Checked:
+    """Check a plan against the instance; one that fails is withheld, and a note says so."""
+    report = call.kind.check(call.instance, plan)
+    if report.feasible:
+        return Checked(report, plan, point)
+    call.log.note(f"the backend's plan fails the check: {report.violations[0]}")
+    return Checked(report)
 
 
 def certified_bound(

@@ -42,7 +42,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.general.guard import engines_noted
 from apportion.solving import registry
-from apportion.solving.attempt import Attempt, Checked, PlacedStructure, attempt
+from apportion.solving.attempt import Attempt, attempt
 from apportion.solving.call import Call, Log, Subject, kind_of_any
 from apportion.solving.compiled_model import (
     AssignmentRelaxation,
@@ -54,7 +54,8 @@ from apportion.solving.compiled_model import (
     rows_of,
 )
 from apportion.solving.exact_recheck import decided_exactly
-from apportion.solving.judge import certified_bound, judge, usable
+from apportion.solving.judge import Checked, certified_bound, judge, usable
+from apportion.solving.on_nodes import PlacedStructure
 from apportion.solving.registry import FORMULATIONS, Backend, FormulationEntry, formulation
 
 __all__ = [
