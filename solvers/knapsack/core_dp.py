@@ -316,6 +316,7 @@ def search(
     cap: int,
     clock: Clock,
     improved: Callable[[float], None],
+    enough: float = 0.0,
 ) -> CoreResult:
     """Find the least total loss, if it is below `best`.
 
@@ -336,16 +337,18 @@ def search(
         Clock and work.
     improved
         Called with each better total loss.
+    enough
+        Stop at a total loss up to this.
     """
     stages = _Stages(core, best, step, improved)
     try:
-        stopped = _enter_groups(stages, goal, cap, clock)
+        stopped = _enter_groups(stages, goal, cap, clock, enough)
     except KeyboardInterrupt:  # keep the best choice found; what the states prove is lost
         stopped, stages.floor = Termination.INTERRUPTED, 0.0
     return stages.found(stopped)
 
 
-def _enter_groups(stages: _Stages, goal: float, cap: int, clock: Clock) -> Termination | None:
+def _enter_groups(stages: _Stages, goal: float, cap: int, clock: Clock, enough: float) -> Termination | None:
     """Enter group after group until none can matter, the goal or a limit is reached; return the limit."""
     group = 0
     previous: tuple[list[int], list[float]] | None = None
@@ -364,6 +367,9 @@ def _enter_groups(stages: _Stages, goal: float, cap: int, clock: Clock) -> Termi
         stages.enter(group, shifts[:count], losses[:count], cap)
         group += 1
         if stages.states.size == 0:
+            return None
+        if stages.best <= enough:
+            stages.lower_floor(group)
             return None
         if goal > 0.0 and stages.best - min(stages.floor, stages.least(group)) <= goal:
             stages.lower_floor(group)

@@ -40,11 +40,17 @@ __all__ = ["PhasedSolve", "closes", "improvement_step", "most_kept", "solve"]
 _SCALE = 1024.0
 """Values are looked at in units of 1/1024, so that halves and quarters count as a grid too."""
 _LARGEST = 2.0**52
+_MOST_USES = 10_000
+"""How many uses up to the capacity are looked at for a point of the lattice of uses and values."""
 _JOBS_AT_A_TIME = 1 << 13
 
 
-def improvement_step(core: Core, menus: MenuBlocks, incumbent: Columns, loss: float) -> float:
-    """Return a positive amount by which any better choice in the core beats `incumbent`, or 0.0 if unknown.
+def improvement_step(core: Core, menus: MenuBlocks, incumbent: Columns, loss: float) -> tuple[float, float]:
+    """Return by how much any better choice in the core beats `incumbent`, and what every choice loses.
+
+    Uses and values of the choices are points of a lattice, those of one use apart by a multiple of its grid.
+    What the choices of a use are worth at most is known from the multiplier, so that only points below that
+    count: of jobs whose values are their uses and a bonus each, there is mostly none above the optimum.
 
     Parameters
     ----------
@@ -56,17 +62,53 @@ def improvement_step(core: Core, menus: MenuBlocks, incumbent: Columns, loss: fl
         Columns of the known choice.
     loss
         Its total loss; the step leaves room for the rounding of losses of this size.
+
+    Returns
+    -------
+    tuple
+        Infinity where there is no better choice, 0.0 if unknown; and a total loss that no choice goes below.
     """
-    units = _units(core.value)
-    if units is None or not units.size:
-        return 0.0
-    grid = _grid(units - np.repeat(units[core.start[:-1]], np.diff(core.start)))
-    ahead = _ahead(menus, incumbent, core.base)
-    if grid == 0 or ahead is None:
-        return 0.0
-    step = (grid - ahead % grid) / _SCALE
-    rounding = core.rounding + 2.0**-49 * (loss + core.multiplier * abs(core.residual))
-    return step - 2.0 * rounding if rounding < 0.125 * step else 0.0
+    units, ahead = _units(core.value), _ahead(menus, incumbent, core.base)
+    if units is None or not units.size or ahead is None:
+        return 0.0, 0.0
+    gains = units - np.repeat(units[core.start[:-1]], np.diff(core.start))
+    grid, price = _grid(gains), core.multiplier
+    rounding = core.rounding + 2.0**-49 * (loss + price * abs(core.residual))
+    if grid == 0 or rounding >= 0.125 * grid / _SCALE:
+        return 0.0, 0.0
+    step, least = (grid - ahead % grid) / _SCALE, 0.0
+    unit, gain, grid = _lattice(core.deviation, gains, grid)
+    far = max(_SCALE * price * abs(core.residual), abs(core.residual) // unit * gain)
+    if 0.0 < loss + rounding <= price * unit * _MOST_USES and far < _LARGEST:
+        # by what is left of the capacity: the most units of value above the base that its price allows
+        left = core.residual % unit + unit * np.arange(int((loss + rounding) / (price * unit)) + 1)
+        most = np.floor(_SCALE * (price * (core.residual - left) + rounding)).astype(np.int64)
+        points = (core.residual - left) // unit * gain
+        better = ahead + 1 + (points - ahead - 1) % grid
+        step = (int(better[better <= most].min()) - ahead) / _SCALE if (better <= most).any() else np.inf
+        least = price * core.residual - float((most - (most - points) % grid).max()) / _SCALE
+    return step - 2.0 * rounding, least
+
+
+def _lattice(uses: NDArray[np.int64], gains: NDArray[np.int64], grid: int) -> tuple[int, int, int]:
+    """Return a use a, a gain b and a grid g: each pair is t (a, b) + (0, m g), t and m whole.
+
+    Euclid's algorithm on all pairs at once; `grid` divides the gains, and is what is known where they grow
+    large.
+    """
+    rest, left = uses, gains
+    while (at := np.flatnonzero(rest)).size:
+        least = at[np.argmin(np.abs(rest[at]))]
+        use, gain = int(rest[least]), int(left[least])
+        steps = rest // use
+        if max(abs(gain), 1) * int(np.abs(steps).max()) >= _LARGEST or np.abs(left).max() >= _LARGEST:
+            return int(np.gcd.reduce(uses)), 0, grid
+        rest, left = rest - use * steps, left - gain * steps
+        if not rest.any():
+            finer = _grid(left) or int(_LARGEST)
+            return abs(use), gain * (1 if use > 0 else -1) % finer, finer
+        rest, left = np.append(rest, use), np.append(left, gain)
+    return 1, 0, grid
 
 
 def closes(menus: MenuBlocks, base: Columns, incumbent: Columns, loss: float, rounding: float) -> bool:
@@ -303,12 +345,13 @@ class PhasedSolve:
                 )
             self._counters.update(core_jobs=core.groups, core_options=core.loss.size)
             self._add("reduce", perf_counter() - began)
-            grid = improvement_step(core, self._menus, self.incumbent, self._loss)
+            grid, least = improvement_step(core, self._menus, self.incumbent, self._loss)
             step = max(grid, self._noise())
             limit = self._loss
             goal = absolute_gap(self._objective(), self._options.gap)
             began = perf_counter()
-            found = search(core, self._loss, step, goal, cap, self._clock, self._announce)
+            least += core.rounding + step * 0.25 if np.isfinite(step) else 0.0
+            found = search(core, self._loss, step, goal, cap, self._clock, self._announce, least)
             if found.entries is not None:
                 self.incumbent, self._loss = core.columns(found.entries), found.loss
             self._counters["stages"] = self._counters.get("stages", 0.0) + found.stages

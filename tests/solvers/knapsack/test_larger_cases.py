@@ -8,6 +8,7 @@ import pytest
 
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Termination
+from apportion.instances.multiple_choice_knapsack.generator import generate
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
 from apportion.solvers.knapsack import dense_dp, one_capacity
@@ -180,3 +181,35 @@ def test_uses_of_any_size() -> None:
         again = one_capacity.solve(large, SolveOptions(), None)
         assert outcome.termination is again.termination is Termination.OPTIMAL
         assert outcome.objective == again.objective
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_values_that_are_uses_and_bonuses_are_proved(seed: int) -> None:
+    """Beside the optimum no point of the lattice of uses and values is left; the states ended by memory."""
+    made = generate(seed, "strongly_correlated", 10_000, 10)
+    model = MultipleChoiceKnapsack.from_arrays(**made._asdict())
+    outcome = one_capacity.solve(model, SolveOptions(work_limit=1e8))
+    assert outcome.termination is Termination.OPTIMAL and outcome.bound == outcome.objective
+    assert outcome.point is not None and model.check(outcome.point).feasible
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("unit", [(1.0, 10.0), (3.0, 7.0), (0.5, 5.0), (1.0, 0.0), (0.25, 2.5), (-1.0, 3.0)])
+def test_lattices_of_uses_and_values_match_dense_dp(unit: tuple[float, float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, width = int(rng.integers(10, 60)), int(rng.integers(1, 5))
+    uses = int(rng.integers(1, 3)) * np.cumsum(rng.integers(1, 30, (jobs, width)), axis=1)
+    values = unit[0] * uses + unit[1] * rng.integers(0, 5, (jobs, width))
+    required = rng.random(jobs) < 0.4
+    spare = int(rng.random() * 0.6 * uses.max(axis=1).sum())
+    model = MultipleChoiceKnapsack.from_arrays(
+        values.ravel(),
+        uses.reshape(-1, 1),
+        np.arange(jobs + 1) * width,
+        [int(uses.min(axis=1)[required].sum()) + spare],
+        required=required,
+        sense="maximize" if seed % 2 else "minimize",
+    )
+    outcome, known = one_capacity.solve(model, SolveOptions()), dense_dp.solve(model, SolveOptions())
+    assert outcome.termination is known.termination is Termination.OPTIMAL
+    assert outcome.objective == known.objective == outcome.bound
