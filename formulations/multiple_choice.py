@@ -23,6 +23,7 @@ from apportion.instances.draft import with_jobs
 from apportion.instances.fields import remade
 from apportion.instances.kinds import kind_of
 from apportion.instances.multiple_choice_knapsack import KnapsackOption, MultipleChoiceKnapsackInstance
+from apportion.instances.options import uses_by
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Present
@@ -32,24 +33,6 @@ __all__ = [
     "MenuFormulation",
     "OptionMenus",
 ]
-
-_CELLS, _DENSITY = 4_000_000, 0.1
-"""Cells of uses from which on they are kept sparse, where no more than this part is named."""
-
-
-def _uses(options: Sequence[KnapsackOption], column: Mapping[str, int]) -> Any:
-    """Return int64 [options, capacities], sparse where the array would be large and nearly empty."""
-    sizes = np.fromiter((len(option.uses) for option in options), np.int64, len(options))
-    place = np.fromiter((column[name] for option in options for name in option.uses), np.int64)
-    use = np.fromiter((use for option in options for use in option.uses.values()), np.int64)
-    shape = len(options), len(column)
-    if use.size <= _DENSITY * shape[0] * shape[1] and shape[0] * shape[1] > _CELLS:
-        from scipy.sparse import csr_array
-
-        return csr_array((use, place, np.concatenate(([0], np.cumsum(sizes)))), shape=shape)
-    found = np.zeros(shape, dtype=np.int64)
-    found[np.repeat(np.arange(len(options)), sizes), place] = use
-    return found
 
 
 class MenuFormulation:
@@ -69,14 +52,17 @@ class MenuFormulation:
         0: values are taken as they are.
     names
         The options' ids, once one was asked for.
+    known
+        The last plan made here, and where its options stand in the menus.
     """
 
-    __slots__ = ("current", "instance", "menus", "model", "names", "value_error")
+    __slots__ = ("current", "instance", "known", "menus", "model", "names", "value_error")
 
     def __init__(self, instance: MultipleChoiceKnapsackInstance) -> None:
         self.instance = instance
         self.value_error = 0.0
         self.names: list[str] | None = None
+        self.known: tuple[Plan, NDArray[np.int64]] | None = None
         self.menus = [
             [
                 option
@@ -99,7 +85,7 @@ class MenuFormulation:
         )
         starts = [0, *accumulate(map(len, self.menus))]
         flat = [option for menu in self.menus for option in menu]
-        uses = _uses(flat, {name: k for k, name in enumerate(names)})
+        uses = uses_by([option.uses for option in flat], {name: k for k, name in enumerate(names)})
         self.model = MultipleChoiceKnapsack.from_arrays(
             np.array([option.value for option in flat], dtype=np.float64),
             uses,
@@ -132,6 +118,11 @@ class MenuFormulation:
         other.model = self.model.spliced(splice, fresh.model, amounts)
         other.current = splice.jobs(self.current, fresh.current)
         other.menus = splice.spliced_list(self.menus, fresh.menus)
+        if self.known is not None:
+            plan, positions = self.known
+            changed = fresh.choice(plan)
+            assert changed is not None
+            other.known = plan, splice.jobs(positions, np.maximum(changed - fresh.model.offsets[:-1], -1))
         return other
 
     def exact_values(self) -> list[Fraction]:
@@ -140,15 +131,19 @@ class MenuFormulation:
 
     def plan(self, choice: NDArray[np.int64]) -> Plan:
         """Return ``{"choice": {job: option}}``; a job that is left out does not stand there."""
-        positions = (choice - self.model.offsets[:-1]).tolist()
-        chosen = zip(self.instance.jobs, self.menus, choice.tolist(), positions, strict=True)
-        found = {job.id: menu[position].id for job, menu, row, position in chosen if row >= 0}
+        positions = np.where(choice < 0, -1, choice - self.model.offsets[:-1])
+        chosen = zip(self.instance.jobs, self.menus, positions.tolist(), strict=True)
+        found = {job.id: menu[position].id for job, menu, position in chosen if position >= 0}
         if self._lists_waiting:
             found = {job: name for job, name in found.items() if name != _NOTHING}
-        return {"choice": found}
+        plan: Plan = {"choice": found}
+        self.known = plan, positions
+        return plan
 
     def choice(self, plan: Any) -> NDArray[np.int64] | None:
         """Return the rows of a plan's options; -1 where a job or its option is not in this instance."""
+        if self.known is not None and plan is self.known[0]:
+            return self._rows(self.known[1])
         named = plan.get("choice") if isinstance(plan, Mapping) else None
         if not isinstance(named, Mapping):
             return None

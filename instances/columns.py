@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.freezing.nodes import TypeNodes
 from apportion.instances.kind import ProblemType
-from apportion.instances.options import Place, Pool
+from apportion.instances.options import Place, Pool, uses_by
 from apportion.instances.tenants.check import capacities_and_limits, ledger_of
 from apportion.instances.tenants.ledger import is_tenanted
 
@@ -81,7 +81,7 @@ class Columns:
     values
         What options are worth.
     uses
-        int64 [options, capacities].
+        int64 [options, capacities]; sparse where the array would be large and nearly empty.
     capacities, rooms
         Names, which may repeat for a bare model, and amounts; rooms of pools do not stand here.
     waits
@@ -104,7 +104,7 @@ class Columns:
     jobs: Sequence[str]
     offsets: Integers
     values: Exact
-    uses: Integers
+    uses: Any
     capacities: Sequence[str]
     rooms: Sequence[int]
     waits: NDArray[np.bool_] | None = None
@@ -148,11 +148,6 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
     options = [option for own in menus for option in own]
     number = {pool.name: at for at, pool in enumerate(pools)}
     column = {name: k for k, name in enumerate(name for name in limits if name not in number)}
-    uses = np.zeros((len(options), len(column)), dtype=np.int64)
-    for row, own_uses in enumerate(used if column else ()):
-        for name, use in own_uses.items():
-            if name in column:
-                uses[row, column[name]] = use
     values = [option.value for option in options]
     floats = all(type(value) is float for value in values)
     pool_use, barred = None, dict[int, Sequence[Place]]()
@@ -171,7 +166,7 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
         [job.id for job in instance.jobs],
         np.concatenate(([0], np.cumsum([len(own) for own in menus]))).astype(np.int64),
         np.array(values, dtype=np.float64) if floats else [value.as_integer_ratio() for value in values],
-        uses,
+        uses_by(used, column),
         list(column),
         [limits[name] for name in column],
         pool_use=pool_use,

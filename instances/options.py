@@ -22,7 +22,11 @@ __all__ = [
     "Pool",
     "goal_values",
     "plan_options",
+    "uses_by",
 ]
+
+_CELLS, _DENSITY = 4_000_000, 0.1
+"""Cells of uses from which on they are kept sparse, where no more than this part is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,3 +288,28 @@ def goal_values(options: OptionSet, instance: Any, plan: Mapping[str, Any]) -> d
             stopped += idle
             moved += not idle and got is not None and not got.current
     return found | ({JOBS_STOPPED: stopped, JOBS_MOVED: moved} if running else {})
+
+
+def uses_by(used: Sequence[Mapping[str, int]], column: Mapping[str, int]) -> Any:
+    """Return int64 [options, capacities], sparse where the array would be large and nearly empty.
+
+    Parameters
+    ----------
+    used
+        What every option takes of each name.
+    column
+        The names that are capacities, and where they stand.
+    """
+    import numpy as np
+
+    rows = np.repeat(np.arange(len(used)), np.fromiter(map(len, used), np.int64, len(used)))
+    places = np.fromiter((column.get(name, -1) for own in used for name in own), np.int64, rows.size)
+    amounts = np.fromiter((amount for own in used for amount in own.values()), np.int64, rows.size)
+    shape, kept = (len(used), len(column)), places >= 0
+    if rows.size <= _DENSITY * shape[0] * shape[1] and shape[0] * shape[1] > _CELLS:
+        from scipy.sparse import csr_array
+
+        return csr_array((amounts[kept], (rows[kept], places[kept])), shape=shape)
+    found = np.zeros(shape, dtype=np.int64)
+    found[rows[kept], places[kept]] = amounts[kept]
+    return found

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import apportion
 from apportion.core.errors import InvalidInstance, InvalidOption
@@ -25,6 +26,7 @@ from apportion.instances import (
     KnapsackOption,
     MultipleChoiceKnapsackInstance,
     ScalingCurve,
+    kind_of,
 )
 from apportion.models import MultipleChoiceKnapsack
 from tests.budgets import examples
@@ -464,3 +466,33 @@ def test_a_pin_is_named_as_the_cause_and_lifting_it_as_a_way_out() -> None:
     assert (way.kind, way.unpin, way.minimal, way.verified) == ("unpin", ("a",), True, True)
     assert "unpin a (the least that helps; verified by re-solving)" in str(told)
     assert json.loads(json.dumps(told.to_dict()))["relaxations"][-1]["unpin"] == ["a"]
+
+
+def test_a_few_of_many_sparse_options_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All uses were made an array for every option that a sentence names."""
+    rng = np.random.default_rng(1)
+    racks = {f"r{at}": 40 for at in range(700)}
+
+    def option(at: int) -> apportion.KnapsackOption:
+        first, second = rng.choice(700, 2, replace=False).tolist()
+        uses = {f"r{first}": int(rng.integers(4, 17)), f"r{second}": int(rng.integers(1, 9))}
+        return apportion.KnapsackOption(f"o{at}", float(rng.integers(1, 100)), uses)
+
+    menus = [tuple(map(option, range(4))) for _ in range(1500)]
+    jobs = [apportion.KnapsackJob(f"j{at}", menu, required=False) for at, menu in enumerate(menus)]
+    instance = apportion.MultipleChoiceKnapsackInstance("1", "maximize", racks, tuple(jobs))
+    solution = apportion.solve(instance, gap=0.1, time_limit=20.0)
+    read: list[int] = []
+
+    def dense(uses: csr_array) -> np.ndarray:
+        read.append(uses.shape[0])
+        return uses.toarray()
+
+    monkeypatch.setattr("apportion.models.multiple_choice.dense", dense)
+    why = apportion.explain(instance, solution, "j5", time_limit=0.01)
+    assert "j5" in str(why) and max(read, default=0) <= 4
+    prices = solution.certificate.multipliers
+    assert prices is not None
+    sparse = kind_of(instance).exact_bound(instance, prices)
+    monkeypatch.setattr("apportion.instances.options._CELLS", 10**9)
+    assert sparse == kind_of(instance).exact_bound(instance, prices)

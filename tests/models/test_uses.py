@@ -12,8 +12,8 @@ from scipy import sparse
 
 import apportion
 from apportion import InvalidInstance
-from apportion.formulations import multiple_choice
 from apportion.formulations.multiple_choice import MenuFormulation
+from apportion.instances import options as options_module
 from apportion.instances.draft import with_jobs
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models import uses as uses_module
@@ -151,7 +151,7 @@ def test_wide_instances_are_compiled_to_them(monkeypatch: pytest.MonkeyPatch) ->
     )
     dense = MenuFormulation(instance)
     known = apportion.solve(instance)
-    monkeypatch.setattr(multiple_choice, "_CELLS", 0)
+    monkeypatch.setattr(options_module, "_CELLS", 0)
     kept = MenuFormulation(instance)
     assert isinstance(dense.model.matrix, np.ndarray) and not isinstance(kept.model.matrix, np.ndarray)
     assert np.array_equal(dense.model.uses, kept.model.uses)

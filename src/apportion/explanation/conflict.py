@@ -195,7 +195,7 @@ def _least_relative(
         for start, stop in zip(required.offsets[:-1].tolist(), required.offsets[1:].tolist(), strict=True)
     ]
     least = least_uses(required).sum(axis=0)  # every capacity by itself needs so much, whatever is chosen
-    used = required.uses[_improved(required, np.array(chosen, dtype=np.int64))].sum(axis=0)
+    used = required.used(_improved(required, np.array(chosen, dtype=np.int64)))
     rooms = np.maximum(required.capacities, 1)
     extra = np.maximum(used - required.capacities, 0) / rooms
     if (used - required.capacities <= np.maximum(least - required.capacities, 0)).all():
@@ -379,7 +379,7 @@ def _sets(jobs: Sequence[int], num: int, shapes: Sequence[tuple[int, int]]) -> I
 
 
 def _uses_any(demand: MultipleChoiceKnapsack, job: int) -> bool:
-    return bool(demand.uses[demand.offsets[job] : demand.offsets[job + 1]].any())
+    return bool(demand.uses_of(np.arange(*demand.offsets[job : job + 2])).any())
 
 
 def _split(members: Sequence[tuple[str, int]]) -> Members:

@@ -28,7 +28,7 @@ def part(
     """Return the knapsack of some jobs under some capacities; costs are relative uses, to be minimised."""
     sizes = np.diff(model.offsets)[jobs]
     rows = _rows(model.offsets, jobs)
-    uses = model.uses[np.ix_(rows, capacities)]
+    uses = model.uses_of(rows)[:, capacities]
     room = np.maximum(model.capacities[capacities], 1)
     return MultipleChoiceKnapsack.from_arrays(
         (uses / room).sum(axis=1),
@@ -43,7 +43,8 @@ def part(
 
 def with_capacities(model: MultipleChoiceKnapsack, capacities: NDArray[np.int64]) -> MultipleChoiceKnapsack:
     """Return the same menus under other capacities."""
-    return model.under(model.uses, capacities, model.capacity_names)
+    uses: Any = model.matrix
+    return model.under(uses, capacities, model.capacity_names)
 
 
 def held_to(model: MultipleChoiceKnapsack, job: int, row: int) -> MultipleChoiceKnapsack:
@@ -59,7 +60,7 @@ def held_to(model: MultipleChoiceKnapsack, job: int, row: int) -> MultipleChoice
     required[job] = row >= 0
     return MultipleChoiceKnapsack.from_arrays(
         model.values[kept],
-        model.uses[kept],
+        model.matrix[kept],
         offsets,
         model.capacities,
         required,

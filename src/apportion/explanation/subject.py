@@ -276,12 +276,16 @@ class PlanView:
         """1 when maximising, -1 when minimising."""
         return 1.0 if self.model.sense == "maximize" else -1.0
 
+    def uses(self, row: int) -> NDArray[np.int64]:
+        """Return int64 [capacities]: what an option uses; row -1 is leaving the job out."""
+        return self.model.used(np.array([row]))
+
     def worth(self, row: int) -> OptionWorth:
         """Return an option at the prices; row -1 is leaving the job out."""
         if row < 0:
             free = None if self.prices is None else 0.0
             return OptionWorth(None, 0.0, {}, free, free)
-        value, uses = float(self.model.values[row]), self.model.uses[row]
+        value, uses = float(self.model.values[row]), self.uses(row)
         pays = None if self.prices is None else float(uses @ self.prices)
         return OptionWorth(
             option=self.structure.option_name(row),
@@ -359,7 +363,7 @@ def job_worth(
     rivals = [row for row in view.choices(job) if row != chosen]
     runner_up = None if not rivals else max(rivals, key=lambda row: _standing(view, row))
     larger, smaller = _steps(view, chosen, rivals)
-    idle = chosen < 0 or not view.model.uses[chosen].any()
+    idle = not view.uses(chosen).any()
     fraction, price = _entry(view, chosen, rivals) if idle else (None, None)
     return JobWorth(
         job=name,
@@ -382,7 +386,7 @@ def _standing(view: PlanView, row: int) -> tuple[float, float, int]:
     """Order options by net worth, of equals the one that uses less, then the first."""
     if row < 0:
         return 0.0, 0.0, 0
-    uses = view.model.uses[row]
+    uses = view.uses(row)
     pays = 0.0 if view.prices is None else float(uses @ view.prices)
     return _value(view, row) - pays, -float(uses.sum()), -row
 
@@ -423,7 +427,7 @@ def _steps(
 
 
 def _use(view: PlanView, row: int) -> int:
-    return 0 if row < 0 else int(view.model.uses[row, 0])
+    return int(view.uses(row)[0])
 
 
 def _entry(view: PlanView, chosen: int, rivals: Sequence[int]) -> tuple[float | None, float | None]:
@@ -433,7 +437,7 @@ def _entry(view: PlanView, chosen: int, rivals: Sequence[int]) -> tuple[float | 
     """
     menu: NDArray[np.int64] = np.array([row for row in rivals if row >= 0], dtype=np.int64)
     gain = view.sign * view.model.values[menu] - _value(view, chosen)
-    uses = view.model.uses[menu]
+    uses = view.model.uses_of(menu)
     fraction = None
     if view.prices is not None and menu.size:
         pays = uses @ view.prices

@@ -109,7 +109,7 @@ def question(
     # a limit is a column: in this order each is written, and read, in one piece
     uses = np.zeros((num + len(options), first_requirement + len(requirements)), dtype=np.int64, order="F")
     at = np.cumsum(kept) - 1
-    uses[:num, :own] = model.model.uses[kept]
+    uses[:num, :own] = model.model.uses_of(np.flatnonzero(kept))
     forgone = model.best[model.owner] - model.share
     for one, column in place.items():
         rows = model.rows(one)

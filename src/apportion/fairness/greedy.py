@@ -158,12 +158,11 @@ def _placed(
     scale = 1.0 / np.maximum(1, capacities)
     now[jobs] = least[jobs]
     some = [job for job in jobs.tolist() if job in parts or share[least[job]]]
-    left = used - model.uses[choice[jobs]].sum(axis=0) + model.uses[now[jobs]].sum(axis=0)
-    left -= model.uses[now[some]].sum(axis=0)
+    left = used - model.used(choice[jobs]) + model.used(now[jobs]) - model.used(now[some])
     for job in sorted(some, key=lambda job: (-parts.get(job, 0), job)):
         start, end = offsets[job], offsets[job + 1]
         mine = start + np.flatnonzero(share[start:end] == parts.get(job, 0))
-        full = left + model.uses[mine]
+        full = left + model.uses_of(mine)
         worst = np.where((full <= capacities).all(axis=1), (full * scale).max(axis=1, initial=0.0), np.inf)
         best = int(worst.argmin())
         if worst[best] == np.inf:

@@ -75,7 +75,7 @@ def _bound(model: LevelModel, holder: ShareHolder, own: Mapping[str, int]) -> in
     rows = rows[model.share[rows] > 0]
     names = model.model.capacity_names
     columns = np.array([column for column, name in enumerate(names) if name in own], dtype=np.int64)
-    share, uses = model.share[rows], model.model.uses[np.ix_(rows, columns)]
+    share, uses = model.share[rows], model.model.uses_of(rows)[:, columns]
     if (uses == 0).all(axis=1).any():
         return None
     total = Fraction(0)
@@ -189,7 +189,7 @@ def _alone(
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     best = np.array([ledger.best[job] for job in holder.jobs], dtype=np.int64)
     forgone = np.repeat(best, sizes) - values
-    uses = model.uses[rows]
+    uses = model.uses_of(rows)
     touched = [
         column
         for column in np.flatnonzero(uses.any(axis=0)).tolist()

@@ -177,7 +177,7 @@ class LevelModel:
 
     @cached_property
     def _least(self) -> Integers:
-        part = over_columns(self.model.uses, 1.0 / np.maximum(1, self.model.capacities))
+        part = over_columns(self.model.matrix, 1.0 / np.maximum(1, self.model.capacities))
         order: Integers = np.lexsort((part, self.owner))
         found = np.full(self.model.num_jobs, -1, dtype=np.int64)  # a job without any option gets none
         filled = np.flatnonzero(np.diff(self.model.offsets))

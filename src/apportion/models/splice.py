@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress, count
-from operator import is_not
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -24,8 +22,6 @@ __all__ = ["Splice", "difference"]
 
 
 _T = TypeVar("_T")
-_BLOCK = 512
-"""Jobs compared at once: the same object is equal without a look at its content."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,38 +135,21 @@ def difference(earlier: Sequence[Any], now: Sequence[Any], stale: NDArray[np.boo
     stale
         bool [earlier jobs]: whose menus are to be compiled again although the job is the same.
     """
-    if stale is not None and stale.any():
-        earlier = [None if old else job for job, old in zip(earlier, stale.tolist(), strict=True)]
-    earlier, now = tuple(earlier), tuple(now)
-    start = _common(earlier, now)
-    end = min(_common(earlier[::-1], now[::-1]), len(earlier) - start, len(now) - start)
-    runs: list[tuple[bool, int, int]] = [(False, 0, start)] if start else []
-    fresh: list[int] = []
-    known = {id(earlier[position]): position for position in range(start, len(earlier) - end)}
-    for position in range(start, len(now) - end):
-        old = known.get(id(now[position]))
-        if old is None:
-            old, new = len(fresh), True
-            fresh.append(position)
-        else:
-            new = False
-        if runs and runs[-1][0] == new and runs[-1][2] == old:
-            runs[-1] = (new, runs[-1][1], old + 1)
-        else:
-            runs.append((new, old, old + 1))
-    if end:
-        runs.append((False, len(earlier) - end, len(earlier)))
-    return Splice(tuple(runs), tuple(fresh))
+    known, ids = np.append(_addresses(earlier), 0), _addresses(now)  # no object lies at 0
+    if stale is not None:
+        known[:-1][stale] = 0
+    order = np.argsort(known)
+    at = order[np.minimum(np.searchsorted(known, ids, sorter=order), known.size - 1)]
+    is_fresh = known[at] != ids
+    source = np.where(is_fresh, np.cumsum(is_fresh) - 1, at)
+    begins = np.flatnonzero((np.diff(is_fresh, prepend=2) != 0) | (np.diff(source, prepend=-2) != 1))
+    firsts, sizes = source[begins], np.diff(begins, append=ids.size)
+    runs = zip(is_fresh[begins].tolist(), firsts.tolist(), (firsts + sizes).tolist(), strict=True)
+    return Splice(tuple(runs), tuple(np.flatnonzero(is_fresh).tolist()))
 
 
-def _common(first: Sequence[Any], second: Sequence[Any]) -> int:
-    """Return how many leading jobs are the same; blocks of them are compared at once."""
-    at, shorter = 0, min(len(first), len(second))
-    while at < shorter and first[at : at + _BLOCK] == second[at : at + _BLOCK]:
-        at += _BLOCK
-    block = slice(at, at + _BLOCK)
-    differing = compress(count(at), map(is_not, first[block], second[block]))
-    return min(next(differing, shorter), shorter)
+def _addresses(jobs: Sequence[Any]) -> NDArray[np.int64]:
+    return np.fromiter(map(id, jobs), np.int64, len(jobs))
 
 
 def _sizes(offsets: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ A bare assignment's capacity bounds the uses of all jobs of a machine, however m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from apportion.instances.columns import Columns, Goal, PoolUse, columns_of, list
 from apportion.instances.options import Pool
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.uses import dense
 
 __all__ = ["columns"]
 
@@ -33,7 +35,8 @@ def columns(subject: Any, *, one_by_one: bool = False) -> Columns:
         return _of_menus(subject)
     if isinstance(subject, Assignment):
         return _of_assignment(subject)
-    return (listed if one_by_one and not relaxes(subject) else columns_of)(kind_of(subject), subject)
+    found = (listed if one_by_one and not relaxes(subject) else columns_of)(kind_of(subject), subject)
+    return found if isinstance(found.uses, np.ndarray) else replace(found, uses=dense(found.uses))
 
 
 def relaxes(subject: Any) -> bool:
