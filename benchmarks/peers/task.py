@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solving.call import kind_of_any
-from apportion.solving.pipeline import compiled
-from apportion.solving.registry import formulation
+from apportion.solving.pipeline import compiled, entry_of
 
 __all__ = ["Answer", "CannotTake", "Limits", "Row", "Task", "Watch", "coupling_rows"]
 
@@ -110,7 +108,7 @@ class Task:
     @cached_property
     def formulation(self) -> Any:
         """Our formulation of the instance."""
-        return compiled(self.instance, formulation(kind_of_any(self.instance).name, None))
+        return compiled(self.instance, entry_of(self.instance, None))
 
     @property
     def menus(self) -> MultipleChoiceKnapsack | None:

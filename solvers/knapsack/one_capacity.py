@@ -74,7 +74,7 @@ def improvement_step(core: Core, menus: MenuBlocks, incumbent: Columns, loss: fl
     gains = units - np.repeat(units[core.start[:-1]], np.diff(core.start))
     grid, price = _grid(gains), core.multiplier
     rounding = core.rounding + 2.0**-49 * (loss + price * abs(core.residual))
-    if grid == 0 or rounding >= 0.125 * grid / _SCALE:
+    if grid == 0:
         return 0.0, 0.0
     step, least = (grid - ahead % grid) / _SCALE, 0.0
     unit, gain, grid = _lattice(core.deviation, gains, grid)
@@ -87,7 +87,7 @@ def improvement_step(core: Core, menus: MenuBlocks, incumbent: Columns, loss: fl
         better = ahead + 1 + (points - ahead - 1) % grid
         step = (int(better[better <= most].min()) - ahead) / _SCALE if (better <= most).any() else np.inf
         least = price * core.residual - float((most - (most - points) % grid).max()) / _SCALE
-    return step - 2.0 * rounding, least
+    return (step - 2.0 * rounding, least) if rounding < 0.125 * step else (0.0, 0.0)
 
 
 def _lattice(uses: NDArray[np.int64], gains: NDArray[np.int64], grid: int) -> tuple[int, int, int]:

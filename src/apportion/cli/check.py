@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import check_target, emit, say
-from apportion.cli.source import foreign_options, instance_of, json_of
+from apportion.cli.source import Source, json_of, takes_instance
 
 if TYPE_CHECKING:
     from apportion.io.stored import Verification
@@ -18,9 +18,8 @@ __all__ = ["command"]
 
 
 @click.command("check")
-@click.argument("instance_path", metavar="INSTANCE")
+@takes_instance("INSTANCE")
 @click.argument("solution_path", metavar="SOLUTION")
-@foreign_options
 @click.option(
     "--proof",
     "proof_path",
@@ -35,11 +34,8 @@ __all__ = ["command"]
 )
 @click.option("--json", "as_json", is_flag=True, help="One object: verified, what is not, and the claims.")
 def command(
-    instance_path: str,
+    source: Source,
     solution_path: str,
-    format: str | None,
-    index: int,
-    sense: str | None,
     proof_path: str | None,
     statement_path: str | None,
     as_json: bool,
@@ -55,9 +51,9 @@ def command(
     from apportion.core.errors import InvalidInstance
     from apportion.io.stored import verify
 
-    if instance_path == solution_path == "-":
+    if source.path == solution_path == "-":
         raise click.UsageError("only one of INSTANCE and SOLUTION can be standard input")
-    instance = instance_of(instance_path, format, index, sense)
+    instance = source.instance()
     solution = json_of(solution_path, "solution")
     path = _beside(solution, solution_path) if proof_path is None else Path(proof_path)
     check_target(statement_path)

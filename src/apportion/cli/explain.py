@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from apportion.cli.output import check_target, quiet_stdout, say, write_file
-from apportion.cli.source import BACKEND, foreign_options, instance_of
+from apportion.cli.source import BACKEND, Source, takes_instance
 
 __all__ = [
     "command",
@@ -22,8 +22,7 @@ _FAILED, _INFEASIBLE, _NOTHING_FOUND = 1, 4, 5
 
 
 @click.command("explain")
-@click.argument("path", metavar="INSTANCE|-")
-@foreign_options
+@takes_instance("INSTANCE|-")
 @click.option("--job", metavar="ID", help="Explain this job only, with exact figures.")
 @click.option("--option", metavar="OPTION", help="An option of that job to ask about; - for leaving it out.")
 @click.option(
@@ -38,10 +37,7 @@ _FAILED, _INFEASIBLE, _NOTHING_FOUND = 1, 4, 5
 )
 @click.option("--json", "as_json", is_flag=True, help="One object, nothing else.")
 def command(
-    path: str,
-    format: str | None,
-    index: int,
-    sense: str | None,
+    source: Source,
     job: str | None,
     option: str | None,
     backend: str,
@@ -60,7 +56,7 @@ def command(
     from apportion.explanation import explain
 
     with quiet_stdout():
-        instance = instance_of(path, format, index, sense)
+        instance = source.instance()
         with Progress(not as_json, f"explaining, at most {time_limit:g} s"):
             explanation = explain(instance, job=job, option=option, backend=backend, time_limit=time_limit)
     say(json.dumps(explanation.to_dict(), allow_nan=False) if as_json else str(explanation))
@@ -70,8 +66,7 @@ def command(
 
 
 @click.command("price-of-fairness")
-@click.argument("path", metavar="INSTANCE|-")
-@foreign_options
+@takes_instance("INSTANCE|-")
 @click.option(
     "--points",
     type=click.IntRange(min=2, max=101),
@@ -85,10 +80,7 @@ def command(
 @click.option("--json", "as_json", is_flag=True, help="One object, nothing else.")
 @click.option("--plot", metavar="FILE", help="Draw the curve: FILE.svg, .html, .png or .pdf.")
 def price_of_fairness(
-    path: str,
-    format: str | None,
-    index: int,
-    sense: str | None,
+    source: Source,
     points: int,
     time_limit: float,
     as_json: bool,
@@ -109,7 +101,7 @@ def price_of_fairness(
         check_name(plot)
         check_target(plot)
     with quiet_stdout():
-        instance: Any = instance_of(path, format, index, sense)
+        instance: Any = source.instance()
         with Progress(not as_json, f"solving {points} times, at most {time_limit:g} s"):
             keeps = [place / (points - 1) for place in range(points)]
             curve = price_of_fairness(instance, keeps, time_limit=time_limit)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apportion.cli.output import check_target, emit, say
-from apportion.cli.source import FORMULATION, KIND, bytes_of, foreign_options, instance_of, json_of
+from apportion.cli.source import FORMULATION, KIND, Source, bytes_of, json_of, takes_instance
 from apportion.core.errors import one_of
 
 if TYPE_CHECKING:
@@ -85,19 +85,16 @@ def schema(kind: str) -> None:
 
 
 @click.command("convert")
-@click.argument("path", metavar="IN|-")
-@foreign_options
+@takes_instance("IN|-")
 @click.option(
     "--from",
-    "source",
+    "cluster",
     type=click.Choice(["kueue", "slurm"]),
     help="Objects of a cluster: kueue, what kubectl get clusterqueues,cohorts,... -A -o json prints; slurm, "
     "what scontrol show topology, scontrol --details show node and scontrol show job print.",
 )
 @click.option("-o", "--out", default="-", metavar="OUT.json", help="Standard output by default.")
-def convert(
-    path: str, format: str | None, index: int, sense: str | None, source: str | None, out: str
-) -> None:
+def convert(source: Source, cluster: str | None, out: str) -> None:
     """Read an instance in any format, or a cluster's objects, and write it as JSON.
 
     What of the objects the instance does not say is named on standard error.
@@ -107,22 +104,22 @@ def convert(
     check_target(out)
     if Path(out).suffix.lower() not in ("", ".json"):
         raise click.UsageError(f"{out}: an instance is written as JSON; name FILE.json")
-    if source is not None:
-        if format is not None:
+    if cluster is not None:
+        if source.format is not None:
             raise click.UsageError("--format is for files; --from says already what the objects are")
-        dump = _dump(source, bytes_of(path))
+        dump = _dump(cluster, bytes_of(source.path))
         from apportion.cli.settings import is_quiet
 
         for note in () if is_quiet() else dump.notes:
             click.echo(f"convert: {note}", err=True)
         emit(msgspec.json.encode(dump.instance), out)
         return
-    emit(msgspec.json.encode(instance_of(path, format, index, sense)), out)
+    emit(msgspec.json.encode(source.instance()), out)
 
 
-def _dump(source: str, raw: bytes) -> Dump[Any]:
+def _dump(cluster: str, raw: bytes) -> Dump[Any]:
     """Return what a cluster's objects are read as; no reader but theirs is imported."""
-    if source == "slurm":
+    if cluster == "slurm":
         from apportion.instances.readers.slurm import read_slurm
         from apportion.instances.readers.slurm_topology import split_topology
         from apportion.io.text import tree_of
@@ -135,8 +132,7 @@ def _dump(source: str, raw: bytes) -> Dump[Any]:
 
 
 @click.command("export")
-@click.argument("path", metavar="INSTANCE|-")
-@foreign_options
+@takes_instance("INSTANCE|-")
 @click.option(
     "--to",
     "target",
@@ -151,10 +147,7 @@ def _dump(source: str, raw: bytes) -> Dump[Any]:
 @click.option("--time-limit", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="S")
 @click.option("-o", "--out", default="-", metavar="FILE", help="Standard output by default.")
 def export(
-    path: str,
-    format: str | None,
-    index: int,
-    sense: str | None,
+    source: Source,
     target: str,
     formulation: str | None,
     solution: str | None,
@@ -165,7 +158,7 @@ def export(
     from apportion.solving.pipeline import exported
 
     check_target(out)
-    instance = instance_of(path, format, index, sense)
+    instance = source.instance()
     if target != "kueue":
         if solution is not None:
             raise click.UsageError(f"--solution has no part in --to {target}: a model is exported, no plan")

@@ -16,7 +16,7 @@ from apportion import __version__
 from apportion.cli.commands import epilog_of
 from apportion.cli.output import OutputClosed, check_target, emit, quiet_stdout, say, write_file
 from apportion.cli.running import run
-from apportion.cli.source import BACKEND, FORMULATION, foreign_options, instance_of, json_of
+from apportion.cli.source import BACKEND, FORMULATION, Source, json_of, takes_instance
 
 if TYPE_CHECKING:
     from apportion.core.solution import Solution
@@ -42,8 +42,7 @@ class _Limit(click.ParamType[Any]):
 @click.command(
     "solve-instance", context_settings={"help_option_names": ["-h", "--help"]}, epilog=epilog_of("solve")
 )
-@click.argument("path", metavar="PATH|-", required=False)
-@foreign_options
+@takes_instance("PATH|-", required=False)
 @click.option(
     "--backend",
     type=BACKEND,
@@ -102,10 +101,7 @@ class _Limit(click.ParamType[Any]):
 )
 @click.version_option(__version__, prog_name="solve-instance")
 def command(
-    path: str | None,
-    format: str | None,
-    index: int,
-    sense: str | None,
+    source: Source,
     backend: str,
     formulation: str | None,
     warm_start: str | None,
@@ -124,12 +120,12 @@ def command(
     (the incumbent is still written).
     """
     if stream:
-        if path not in (None, "-") or out or plot or warm_start or format or policies:
+        if source.path not in ("", "-") or out or plot or warm_start or source.format or policies:
             raise click.UsageError(
                 "--stream reads JSON lines from standard input and writes to standard output"
             )
         return _answer_lines(backend=backend, formulation=formulation, proofs=proof, **options)
-    if path is None:
+    if not source.path:
         raise click.UsageError("Missing argument 'PATH|-': name an instance, or - for standard input.")
     if policies and (as_json or out == "-"):
         raise click.UsageError("--beside says it in words: it goes without --json.")
@@ -143,7 +139,7 @@ def command(
 
     with quiet_stdout():
         began = time.perf_counter()
-        instance = instance_of(path, format, index, sense)
+        instance = source.instance()
         if policies:
             _check_known(policies, instance)
         earlier = None if warm_start is None else _plan_of(warm_start)
@@ -152,7 +148,7 @@ def command(
     with defer_interrupt(yields=True):  # the answer to Ctrl-C is written, too
         with quiet_stdout():
             solution = _solve(instance, as_json, backend, formulation, earlier, options)
-        _write(solution, read_seconds, path, out, as_json, plot, proof)
+        _write(solution, read_seconds, source.path, out, as_json, plot, proof)
         if policies:
             with quiet_stdout():
                 lines = _beside(solution, policies, options["seed"])

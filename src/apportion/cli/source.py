@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -26,10 +27,10 @@ __all__ = [
     "KIND",
     "Guessing",
     "NamedIn",
+    "Source",
     "bytes_of",
-    "foreign_options",
-    "instance_of",
     "json_of",
+    "takes_instance",
     "text_of",
 ]
 
@@ -84,31 +85,95 @@ FORMULATION = NamedIn("apportion.solving.registry:FORMULATIONS")
 FORMAT = NamedIn("apportion.instances.readers:FORMATS", more=["json", "yaml", "csv"])
 
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the instance of a command comes from.
+
+    Attributes
+    ----------
+    path
+        A file, ``-`` for standard input, or nothing.
+    format, index, sense
+        As they were given for a foreign file.
+    """
+
+    path: str
+    format: str | None
+    index: int
+    sense: str | None
+
+    def instance(self) -> Instance:
+        """Read and validate the instance.
+
+        Where a file holds several problems and none was asked for, standard error says that it is the first.
+        """
+        from apportion.io.read import read
+
+        path = self.path
+        found = read(bytes_of("-") if path == "-" else path, self.format, self.index, self.sense)
+        context = click.get_current_context(silent=True)
+        asked = context is None or context.get_parameter_source("index") is not ParameterSource.DEFAULT
+        if path != "-" and not asked and found.name.endswith("[0]") and (count := self._problems()) > 1:
+            from apportion.cli.settings import is_quiet
+
+            if not is_quiet():
+                said = f"{path}: the first of {count} problems; --index K takes another, from 0"
+                click.echo(said, err=True)
+        return found
+
+    def _problems(self) -> int:
+        """Return how many problems a foreign file holds, 1 where it does not say."""
+        import re
+
+        from apportion.core.errors import InvalidInstance
+        from apportion.io.read import read
+
+        try:
+            read(self.path, self.format, 10**9, self.sense)
+        except InvalidInstance as error:
+            said = re.search(r"the file holds (\d+) problems", str(error))
+            return int(said[1]) if said else 1
+        return 1
 
 
-def foreign_options(command: _F) -> _F:
-    """Add ``--format``, ``--index`` and ``--sense`` to a command."""
-    for option in (
-        click.option(
-            "--sense", type=click.Choice(["max", "min"]), help="Sense of a foreign file that does not say."
-        ),
-        click.option(
-            "--index",
-            type=click.IntRange(min=0),
-            default=0,
-            metavar="K",
-            help="Which problem of a foreign file, from 0.",
-        ),
-        click.option(
-            "--format",
-            type=FORMAT,
-            metavar="F",
-            help="json, yaml, csv or a foreign format (mmkp, ...); by default judged by name and content.",
-        ),
-    ):
-        command = option(command)
-    return command
+_Command = Callable[..., int | None]
+_FOREIGN: tuple[Callable[[_Command], _Command], ...] = (
+    click.option(
+        "--sense", type=click.Choice(["max", "min"]), help="Sense of a foreign file that does not say."
+    ),
+    click.option(
+        "--index",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="K",
+        help="Which problem of a foreign file, from 0.",
+    ),
+    click.option(
+        "--format",
+        type=FORMAT,
+        metavar="F",
+        help="json, yaml, csv or a foreign format (mmkp, ...); by default judged by name and content.",
+    ),
+)
+
+
+def takes_instance(metavar: str, *, required: bool = True) -> Callable[[_Command], _Command]:
+    """Give a command a path, ``--format``, ``--index`` and ``--sense``, which it gets as one `Source`."""
+
+    def decorated(command: _Command) -> _Command:
+        def called(
+            path: str | None, format: str | None, index: int, sense: str | None, **rest: Any
+        ) -> int | None:
+            return command(Source(path or "", format, index, sense), **rest)
+
+        called.__doc__ = command.__doc__
+        vars(called).update(vars(command))  # the parameters that it has already
+        found: _Command = called
+        for option in _FOREIGN:
+            found = option(found)
+        return click.argument("path", metavar=metavar, required=required)(found)
+
+    return decorated
 
 
 def bytes_of(path: str) -> bytes:
@@ -167,41 +232,3 @@ def json_of(path: str, what: str) -> Any:
         found = [Problem(f"{what} {problem.path}", problem.message) for problem in problems]
         raise InvalidInstance(found, None if path == "-" else path)
     return tree
-
-
-def instance_of(path: str, format: str | None = None, index: int = 0, sense: str | None = None) -> Instance:
-    """Read and validate the instance at a path, or on standard input for ``-``.
-
-    Where a file holds several problems and none was asked for, standard error says that this is the first.
-    """
-    from apportion.io.read import read
-
-    found = read(bytes_of("-") if path == "-" else path, format, index, sense)
-    context = click.get_current_context(silent=True)
-    asked = context is None or context.get_parameter_source("index") is not ParameterSource.DEFAULT
-    if (
-        path != "-"
-        and not asked
-        and found.name.endswith("[0]")
-        and (count := _problems(path, format, sense)) > 1
-    ):
-        from apportion.cli.settings import is_quiet
-
-        if not is_quiet():
-            click.echo(f"{path}: the first of {count} problems; --index K takes another, from 0", err=True)
-    return found
-
-
-def _problems(path: str, format: str | None, sense: str | None) -> int:
-    """Return how many problems a foreign file holds, 1 where it does not say."""
-    import re
-
-    from apportion.core.errors import InvalidInstance
-    from apportion.io.read import read
-
-    try:
-        read(path, format, 10**9, sense)
-    except InvalidInstance as error:
-        said = re.search(r"the file holds (\d+) problems", str(error))
-        return int(said[1]) if said else 1
-    return 1

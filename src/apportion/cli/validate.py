@@ -15,7 +15,7 @@ from types import MappingProxyType
 import click
 
 from apportion.cli.output import counted, say
-from apportion.cli.source import foreign_options, instance_of
+from apportion.cli.source import Source, takes_instance
 
 __all__ = ["INPUTS", "Input", "command", "judged"]
 
@@ -156,8 +156,7 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
 
 
 @click.command("validate")
-@click.argument("path", metavar="PATH|-")
-@foreign_options
+@takes_instance("PATH|-")
 @click.option(
     "--as",
     "what",
@@ -165,9 +164,7 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
     help="What PATH is; by default judged by its name and first line.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One object: valid, kind, name and problems.")
-def command(
-    path: str, format: str | None, index: int, sense: str | None, what: str | None, as_json: bool
-) -> int:
+def command(source: Source, what: str | None, as_json: bool) -> int:
     """List every problem of the file at PATH with its place; exit code 3 if there is any.
 
     PATH is an instance, or what another command reads: a trace of idle nodes, a table of jobs, throughput
@@ -175,11 +172,9 @@ def command(
     """
     from apportion.core.errors import InvalidInstance, Problem
 
-    kind = what or ("instance" if format else judged(path))
+    kind = what or ("instance" if source.format else judged(source.path))
     try:
-        verdict: dict[str, object] = (
-            _instance(path, format, index, sense) if kind == "instance" else _input(path, kind)
-        )
+        verdict: dict[str, object] = _instance(source) if kind == "instance" else _input(source.path, kind)
         problems: tuple[Problem, ...] = ()
     except InvalidInstance as error:
         problems = error.problems
@@ -197,10 +192,10 @@ def command(
     return InvalidInstance.exit_code if problems else 0
 
 
-def _instance(path: str, format: str | None, index: int, sense: str | None) -> dict[str, object]:
+def _instance(source: Source) -> dict[str, object]:
     from apportion.instances import kind_of
 
-    instance = instance_of(path, format, index, sense)
+    instance = source.instance()
     return {"valid": True, "kind": kind_of(instance).name, "name": instance.name}
 
 

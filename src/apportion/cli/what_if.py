@@ -11,14 +11,13 @@ from typing import Any
 import click
 
 from apportion.cli.output import quiet_stdout, say
-from apportion.cli.source import BACKEND, foreign_options, instance_of, json_of
+from apportion.cli.source import BACKEND, Source, json_of, takes_instance
 
 __all__ = ["command"]
 
 
 @click.command("what-if")
-@click.argument("path", metavar="INSTANCE|-")
-@foreign_options
+@takes_instance("INSTANCE|-")
 @click.option("--add-job", "new_jobs", multiple=True, metavar="FILE", help="A job of that kind as JSON.")
 @click.option("--remove-job", "old_jobs", multiple=True, metavar="ID")
 @click.option(
@@ -71,10 +70,7 @@ __all__ = ["command"]
 )
 @click.option("--json", "as_json", is_flag=True, help="One object, nothing else.")
 def command(
-    path: str,
-    format: str | None,
-    index: int,
-    sense: str | None,
+    source: Source,
     new_jobs: tuple[str, ...],
     old_jobs: tuple[str, ...],
     old_nodes: tuple[str, ...],
@@ -98,10 +94,10 @@ def command(
     from apportion.explanation import what_if
     from apportion.solving import registry
 
-    if (path == "-" and "-" in new_jobs) or new_jobs.count("-") > 1:
+    if (source.path == "-" and "-" in new_jobs) or new_jobs.count("-") > 1:
         raise click.UsageError("only one file can be standard input")
     with quiet_stdout():
-        instance: Any = instance_of(path, format, index, sense)
+        instance: Any = source.instance()
     asked = (new_jobs, old_jobs, old_nodes, changes, budgets, pins, unpin, tenants, new_tenants)
     named = any(asked)
     if named and deltas:

@@ -51,8 +51,8 @@ _PATTERNS, _ROUNDED = 0.4, 0.8
 """Shares of the time left for patterns and for rounding them."""
 _PACKED = 0.6
 """Share of the time left for packing what was chosen; a choice near it takes time as well."""
-_BRIEFLY = 0.1
-"""Share of the time left for a first search, from a plan that took no time to be made better."""
+_BRIEFLY, _BRIEF_S = 0.1, 2.0
+"""Share of the time left, or seconds without a limit, for a search from a plan that was not made better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,18 +188,15 @@ def chosen_on_nodes(
         Asks the backend about a structured model, for so many seconds at most.
     """
     structure, known, next_plan = structure.by_patterns(call, known)
-    near = structure.placeable(known.point, call)
-    if next_plan is None:
-        search = _PlacedSearch(call, ask, structure, near, known.hint)
-        return search.run() or search.open_answer()
-    search = _PlacedSearch(
-        call, ask, structure, better(structure, call.maximizes, next_plan(), near), known.hint
-    )
-    left = call.seconds_left
-    if left is not None and (found := search.run(_BRIEFLY * left)) is not None:
-        return found
-    if not search.is_interrupted and not call.options.deterministic:
+    search = _PlacedSearch(call, ask, structure, structure.placeable(known.point, call), known.hint)
+    if next_plan is not None:
         search.offer(next_plan())
+    if next_plan is not None and not call.options.deterministic:
+        left = call.seconds_left
+        if (found := search.run(_BRIEF_S if left is None else _BRIEFLY * left)) is not None:
+            return found
+        if not search.is_interrupted:
+            search.offer(next_plan())
     return (None if search.is_interrupted else search.run()) or search.open_answer()
 
 
