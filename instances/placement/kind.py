@@ -152,13 +152,23 @@ def _columns(
     """Return the choosers and rows of the first goal, by bundles and weights where these are given.
 
     Uses are an array, as proofs read them, or sparse beyond so many cells.
+
+    Raises
+    ------
+    InvalidInstance
+        If every placed shape of a huge instance is asked for: no memory holds the uses of millions.
     """
     import numpy as np
 
     from apportion.instances.columns import Columns
-    from apportion.instances.placement.bundles import bundled_program, weights_row
+    from apportion.instances.placement.bundles import bundled_program, is_huge, weights_row
     from apportion.instances.placement.choosers import MOST_SHAPES, program
 
+    if bundled_by is None and most_shapes is None and most_cells is None and is_huge(instance):
+        said = (
+            "may lie on these nodes in too many ways for all to be listed: ask for no proof and no statement"
+        )
+        raise InvalidInstance.at("$.jobs", said)
     fixed = as_fixed(instance)
     if bundled_by is not None:
         made, forms = bundled_program(fixed)

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import apportion
+from apportion.core.errors import InvalidInstance
 from apportion.formulations.placement_bundles import PlacementByBundle
 from apportion.instances.placement import bundles
 from apportion.instances.placement.bundles import (
@@ -42,6 +43,7 @@ from apportion.instances.placement.schema import (
 from apportion.instances.placement.site import site_of
 from apportion.io.stored import document, verify
 from apportion.models.pods import NodeContents, PodPacking, best_fit, keeps_rooms
+from apportion.proofs.statement import statement_of
 from apportion.solvers.packing import patterns
 from apportion.solvers.packing.pods import pack_pods
 from tests.hunt import draw_placement
@@ -676,3 +678,14 @@ def test_packing_what_was_chosen_leaves_time_for_a_choice_near_it() -> None:
     found = apportion.solve(generate_menus(31, 100, 96), time_limit=3.0)
     assert found.termination == "time_limit" and found.gap is not None and found.gap < 0.01
     assert time.process_time() - began < 3.0 * 1.3
+
+
+def test_a_proof_that_would_list_millions_of_placed_shapes_is_not_begun() -> None:
+    """It took all memory there was, whatever the limit."""
+    given, began = generate_menus(0, 600, 992, fragmented=True), time.process_time()
+    best = apportion.solve(given, time_limit=20.0, proof=True)
+    assert best.termination == "optimal" and best.proof is None
+    assert any("too many ways" in note for note in best.notes)
+    assert time.process_time() - began < 20.0
+    with pytest.raises(InvalidInstance, match="no statement"):
+        statement_of(given)
