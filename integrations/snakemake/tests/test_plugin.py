@@ -17,7 +17,7 @@ from snakemake_interface_scheduler_plugins.tests import TestSchedulerBase
 from snakemake_scheduler_plugin_apportion import Scheduler, SchedulerSettings
 
 import apportion
-from apportion.solving.goals import InOrder
+from apportion.solvers.strict_order import InOrder
 
 
 class TestConformance(TestSchedulerBase):

@@ -19,18 +19,12 @@ from apportion.core.interruption import released
 from apportion.core.options import Incumbent, SolveOptions, Start
 from apportion.core.outcome import Outcome, Termination
 from apportion.core.solution import GoalResult
-from apportion.formulations.protocol import (
-    LinearFormulation,
-)
+from apportion.formulations.protocol import LinearFormulation
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.call import Call
-from apportion.solving.compiled_model import (
-    CompiledKnapsack,
-    CompiledModel,
-    better,
-)
+from apportion.solving.compiled_model import CompiledKnapsack, CompiledModel, better
 from apportion.solving.judge import DECIDED, Asked, Checked, checked_plan
 from apportion.solving.on_nodes import PlacedStructure, chosen_on_nodes
 from apportion.solving.registry import Backend, LinearSolver
@@ -38,16 +32,7 @@ from apportion.solving.registry import Backend, LinearSolver
 if TYPE_CHECKING:
     from apportion.models.uses import Uses
 
-__all__ = [
-    "Asked",
-    "Attempt",
-    "PlacedStructure",
-    "ask",
-    "ask_linear",
-    "attempt",
-    "begun",
-    "chosen_on_nodes",
-]
+__all__ = ["Attempt", "ask", "ask_linear", "attempt", "begun"]
 
 
 _FIRST = 0.8

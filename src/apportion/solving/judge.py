@@ -1,5 +1,7 @@
 """What of a solver's claim survives: termination, bound and its source, from checked facts only.
 
+A backend's answer before the check, and its plan after it.
+
 The verified bound: computed vectorised and rounded outward, or exactly where rounding would show.
 """
 
