@@ -92,10 +92,11 @@ def test_ctrl_c_ends_it_with_what_was_found_and_says_so(monkeypatch: pytest.Monk
     model, goals = drawn(7)
     monkeypatch.setattr(module, "_LARGEST", 1)
     calls: list[int] = []
+    solve = apportion.solve  # as it is before it is replaced
 
     def interrupted(*args: object, **options: object) -> object:
         calls.append(1)
-        answer = apportion.solve(*args, **options)  # type: ignore[call-overload]
+        answer = solve(*args, **options)  # type: ignore[call-overload]
         return replace(answer, termination=apportion.Termination.INTERRUPTED)
 
     monkeypatch.setattr(module, "solve", interrupted)
