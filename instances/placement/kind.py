@@ -152,23 +152,13 @@ def _columns(
     """Return the choosers and rows of the first goal, by bundles and weights where these are given.
 
     Uses are an array, as proofs read them, or sparse beyond so many cells.
-
-    Raises
-    ------
-    InvalidInstance
-        If every placed shape of a huge instance is asked for: no memory holds the uses of millions.
     """
     import numpy as np
 
     from apportion.instances.columns import Columns
-    from apportion.instances.placement.bundles import bundled_program, is_huge, weights_row
+    from apportion.instances.placement.bundles import bundled_program, weights_row
     from apportion.instances.placement.choosers import MOST_SHAPES, program
 
-    if bundled_by is None and most_shapes is None and most_cells is None and is_huge(instance):
-        said = (
-            "may lie on these nodes in too many ways for all to be listed: ask for no proof and no statement"
-        )
-        raise InvalidInstance.at("$.jobs", said)
     fixed = as_fixed(instance)
     if bundled_by is not None:
         made, forms = bundled_program(fixed)
@@ -190,6 +180,24 @@ def _columns(
         asked.rooms.tolist(),
         names=lambda: [made.labels[column] for column in asked.columns.tolist()],
     )
+
+
+def _all_columns(instance: PlacementInstance) -> Any:
+    """Return every placed shape and all rows, as a proof or a statement reads them.
+
+    Raises
+    ------
+    InvalidInstance
+        If the instance is huge: no memory holds the uses of millions of placed shapes.
+    """
+    from apportion.instances.placement.bundles import is_huge
+
+    if is_huge(instance):
+        said = (
+            "may lie on these nodes in too many ways for all to be listed: ask for no proof and no statement"
+        )
+        raise InvalidInstance.at("$.jobs", said)
+    return _columns(instance)
 
 
 def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) -> Fraction | None:
@@ -323,7 +331,7 @@ OPTION_SET = OptionSet(
     running=_running,
     relaxes=True,
     sums=_sums,
-    columns=_columns,
+    columns=_all_columns,
 )
 
 
