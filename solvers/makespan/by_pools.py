@@ -157,7 +157,7 @@ class _Pools:
 
 ENTRY = "apportion.solvers.makespan.by_pools:solve"
 """How a child process calls it."""
-_JOBS, _ENTRIES = 40, 200
+_JOBS, _ENTRIES = 1_000, 4_000
 _GRAIN = 2**40
 """The longest time in whole units, at most: CP-SAT adds them up with room to spare."""
 _WORK = 4.0
