@@ -62,10 +62,6 @@ def _one_temperature(menus: Any, start: Any, late: Any = lambda: False) -> Any:
     return entropic_dual(menus, start, 1e-3 * float(np.ptp(menus.values)), late)
 
 
-def _as_it_is(_: Any, choice: Any, *__: Any) -> Any:
-    return choice
-
-
 def _never(*_: Any) -> bool:
     return False
 
@@ -238,7 +234,7 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
         _gangs,
         (
             NOTHING,
-            Part("local search", {"apportion.solvers.makespan.by_pools:rearranged": _as_it_is}),
+            Part("local search", {"apportion.solvers.makespan.list_search:ListSearch.run": _nothing}),
             Part(
                 "the chain of those alone",
                 {

@@ -17,6 +17,7 @@ SWITCH = "APPORTION_UNCOMPILED"
 
 NAMES = (
     "knapsack.costates_c",
+    "makespan.list_search_c",
     "multiknapsack.dual_c",
     "multiknapsack.ejection_c",
     "search.assignment_tree_c",

@@ -8,14 +8,11 @@ Pools with gangs: few jobs scheduled by CP-SAT, to the end or to a bound.
 First whom each pool gets, and then one pool at a time (`gang_sets`): that finds better schedules where the
 proof is hard. What it leaves open is improved by local search, where there is a clock for it, and searched as
 a whole (`gang_model`), without linear relaxations and with them.
-
-Local search over pools: move or swap jobs of the pool that ends last, its list schedule made anew.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -27,7 +24,6 @@ from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.lowering import LoweredAssignment
-from apportion.models.packing import pack, pool_ends
 from apportion.solvers.assignment.call import AssignmentCall, small
 from apportion.solvers.assignment.mip import branch_and_bound, trusted
 from apportion.solvers.clock import Clock
@@ -37,122 +33,10 @@ from apportion.solvers.general.points import Observe, Observer
 from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan.by_tree import ended, searched
 from apportion.solvers.makespan.gang_sets import PoolsModel, SetSearch
+from apportion.solvers.makespan.list_search import LARGEST, ListSearch
 from apportion.solvers.search.few_machines import Lattice, on_lattice
 
-__all__ = ["ENTRY", "on_pools", "preload", "rearranged", "small_enough", "solve"]
-
-
-_LARGEST = 2_000
-"""Jobs up to which schedules are made anew for every move looked at."""
-_KICKS = 200
-
-
-def rearranged(
-    model: Assignment,
-    choice: NDArray[np.int64],
-    seed: int,
-    over: Callable[[float], bool],
-    kicks: int = _KICKS,
-) -> NDArray[np.int64]:
-    """Return a choice that ends no later.
-
-    Parameters
-    ----------
-    model
-        A makespan on pools, no capacities.
-    choice
-        A choice of all jobs.
-    seed
-        Random seed.
-    over
-        Whether a makespan is good enough, or a limit reached; asked before every schedule.
-    kicks
-        How many times to go on from a disturbed choice.
-    """
-    if model.num_jobs > _LARGEST:
-        return choice
-    search = _Pools(model, choice, seed)
-    best, at = search.top(), choice.copy()
-    for _ in range(kicks):
-        search.descend(over)
-        if search.top() < best:
-            best, at = search.top(), search.choice.copy()
-        if over(best):
-            break
-        search.take(at)
-        search.kick()
-    return at
-
-
-class _Pools:
-    def __init__(self, model: Assignment, choice: NDArray[np.int64], seed: int) -> None:
-        self.model = model
-        self.rng = np.random.default_rng(seed)
-        self.rows = model.rows()
-        self.take(choice)
-
-    def take(self, choice: NDArray[np.int64]) -> None:
-        self.choice = choice.copy()
-        model = self.model
-        self.ends = pool_ends(model.values[choice], model.machine[choice], model.gpus[choice], model.counts)
-
-    def top(self) -> float:
-        return float(self.ends.max())
-
-    def descend(self, over: Callable[[float], bool]) -> None:
-        while not over(self.top()) and (self._move(over) or self._swap(over)):
-            pass
-
-    def kick(self) -> None:
-        choice = self.choice.copy()
-        for job in self.rng.choice(choice.size, size=min(choice.size, 2), replace=False).tolist():
-            entries = self.rows[job][self.rows[job] >= 0]
-            choice[job] = self.rng.choice(entries)
-        self.take(choice)
-
-    def _move(self, over: Callable[[float], bool]) -> bool:
-        last = int(np.argmax(self.ends))
-        for job in self.rng.permutation(np.flatnonzero(self.model.machine[self.choice] == last)).tolist():
-            for pool in np.argsort(self.ends).tolist():
-                row = int(self.rows[job, pool])
-                if pool == last or row < 0:
-                    continue
-                if over(self.top()):
-                    return False
-                if self._try({job: row}, last, pool):
-                    return True
-        return False
-
-    def _swap(self, over: Callable[[float], bool]) -> bool:
-        last = int(np.argmax(self.ends))
-        on = self.model.machine[self.choice]
-        own, others = np.flatnonzero(on == last), np.flatnonzero(on != last)
-        pairs = [(int(a), int(b)) for a in own for b in others]
-        for position in self.rng.permutation(len(pairs))[:200].tolist():
-            first, second = pairs[position]
-            pool = int(on[second])
-            there, here = int(self.rows[first, pool]), int(self.rows[second, last])
-            if there < 0 or here < 0:
-                continue
-            if over(self.top()):
-                return False
-            if self._try({first: there, second: here}, last, pool):
-                return True
-        return False
-
-    def _try(self, change: dict[int, int], last: int, pool: int) -> bool:
-        choice = self.choice.copy()
-        for job, row in change.items():
-            choice[job] = row
-        model, top = self.model, self.top()
-        ends = self.ends.copy()
-        for changed in (pool, last):
-            rows = choice[model.machine[choice] == changed]
-            ends[changed] = pack(model.values[rows], model.gpus[rows], int(model.counts[changed]))[2]
-            if ends[changed] >= top * (1 - 1e-12):
-                return False
-        self.choice, self.ends = choice, ends
-        return True
+__all__ = ["ENTRY", "on_pools", "preload", "small_enough", "solve"]
 
 
 ENTRY = "apportion.solvers.makespan.by_pools:solve"
@@ -271,9 +155,9 @@ class _Search:
         """Search locally from the best schedule; without a clock the caller has done it."""
         clock, left = self._clock, self._clock.seconds_left
         if left is not None:
-            until = clock.seconds + min(_GANGS_REARRANGED, _PART * left)
-            begin, seed = in_turn(self.best)[0], self._options.seed
-            self._take(rearranged(self._model, begin, seed, lambda _: clock.seconds >= until), self.bound)
+            search = ListSearch(self._model, self.best, clock, self._options.seed)
+            search.run(min(_GANGS_REARRANGED, _PART * left), lambda makespan: makespan <= self.bound)
+            self._take(search.point, self.bound)
         stopped = self._observer.raised is not None
         return Termination.INTERRUPTED if stopped else Termination.SOLUTION_LIMIT
 
@@ -372,17 +256,15 @@ def on_pools(
 
 
 def _rearranged(call: AssignmentCall, best: NDArray[np.int64], seconds: float) -> NDArray[np.int64]:
-    """Search locally over pools, one unit of work a schedule; without limits its own rounds end it."""
-    clock = call.clock
-    left = clock.seconds_left
-    until = math.inf if left is None else clock.seconds + min(seconds, left)
-
-    def over(makespan: float) -> bool:
-        clock.charge(1.0)
-        return call.closes(makespan) or clock.seconds >= until or clock.work_left == 0
-
-    found = rearranged(call.model, in_turn(best)[0], call.options.seed, over)
-    return min(best, found, key=call.model.objective)
+    """Search locally over the lists of pools; without limits its own turns end it."""
+    if call.model.num_jobs * call.model.num_machines > LARGEST:
+        return best
+    left = call.clock.seconds_left
+    search = ListSearch(call.model, best, call.clock, call.options.seed)
+    search.run(math.inf if left is None else min(seconds, left), call.closes)
+    best = min(best, search.point, key=call.model.objective)
+    call.offer(best)
+    return best
 
 
 def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64]) -> Outcome:

@@ -320,7 +320,7 @@ def test_ctrl_c_while_a_command_is_loaded_is_one_line() -> None:
         "        if name == 'click':\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\n"
-        "from apportion.cli.entry import {}; {}()"
+        "from apportion.__main__ import {}; {}()"
     )
     for command in ("apportion", "solve_instance"):
         done = process(Path(), source.format(command, command), "help")
