@@ -244,12 +244,6 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
                 },
             ),
             Part("pools one by one", {"apportion.solvers.makespan.by_pools:_Search._by_sets": _not_ended}),
-            Part(
-                "the turn without relaxations", {"apportion.solvers.makespan.by_pools:_TURNS": ((1.0, True),)}
-            ),
-            Part(
-                "the turn with relaxations", {"apportion.solvers.makespan.by_pools:_TURNS": ((1.0, False),)}
-            ),
         ),
     ),
 }
@@ -367,11 +361,10 @@ def main() -> None:
     given = parser.parse_args()
     print(provenance("highspy", "ortools"), f"{given.seconds} CPU s each")
     by_processor = Part("", {"apportion.solvers.clock:perf_counter": time.process_time})
-    few = Part("", {"apportion.solvers.makespan.by_pools:_WORK": 1.0})
     for engine in ENGINES:
         if fnmatchcase(engine, given.only):
             timed = engine != "gangs"
-            with taken_away(by_processor if timed else few):
+            with taken_away(by_processor if timed else NOTHING):
                 limits = given.seconds if timed else 0.0, given.instances
                 if given.constants is None:
                     measured(engine, *limits)

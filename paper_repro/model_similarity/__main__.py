@@ -80,15 +80,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("model_similarity_results"))
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--nodes", type=int, default=Work().nodes, help="limit of a plan of one-GPU jobs")
-    parser.add_argument("--schedules", type=int, default=Work().schedules, help="limit of a plan with gangs")
+    parser.add_argument(
+        "--steps", type=int, default=Work().steps, help="thousands, limit of a plan with gangs"
+    )
     parser.add_argument("--quick", action="store_true", help="a generated table and two seeds, without data")
     asked = parser.parse_args()
     if asked.quick:
-        asked.seeds, asked.nodes, asked.schedules = 2, 200, 200
+        asked.seeds, asked.nodes, asked.steps = 2, 200, 100
     elif asked.data is None:
         parser.error(NEEDS_DATA)
-    work = Work(asked.nodes, asked.schedules)
-    limits = f"a plan takes at most {work.nodes} nodes, with gangs {work.schedules} schedules"
+    work = Work(asked.nodes, asked.steps)
+    limits = f"a plan takes at most {work.nodes} nodes, with gangs {work.steps} thousand steps"
     told = f"0 to {asked.seeds - 1}; {limits}"
     asked.out.mkdir(parents=True, exist_ok=True)
     began = time.process_time()

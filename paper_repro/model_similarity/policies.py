@@ -14,7 +14,6 @@ import apportion
 from apportion.core.interruption import uninterrupted
 from apportion.core.solution import Solution
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
-from apportion.models.packing import pack
 
 _GAP = 0.005
 """Relative gap at which a plan is good enough: what times are believed differs by more."""
@@ -33,12 +32,13 @@ class Work:
     ----------
     nodes
         Of the tree over single machines, where every job takes one GPU: a node prices all open jobs.
-    schedules
-        Of the local search over pools, where some job takes several: a schedule packs two pools.
+    steps
+        Thousands of steps of the local search over pools, where some job takes several: each changes the
+        lists of one or two pools.
     """
 
     nodes: int = 10
-    schedules: int = 500
+    steps: int = 100
 
 
 def first_come(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work) -> float:
@@ -86,22 +86,19 @@ def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, wo
 
 
 def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work) -> float:
-    """Give the believed times to the makespan solver and run its assignment, longest believed first."""
-    units = work.schedules if (gangs > 1).any() else work.nodes
+    """Give the believed times to the makespan solver and run its assignment in the planned order."""
+    units = work.steps if (gangs > 1).any() else work.nodes
     solution = _solved(_instance(believed, gangs, pools), units, _GAP)
-    chosen = solution.require()["assignment"]
-    on = np.array([int(chosen[f"j{job}"]) for job in range(true.shape[0])])
-    return max(
-        _run(believed[on == pool, pool], true[on == pool, pool], gangs[on == pool], int(pools[pool]))
-        for pool in range(pools.size)
-    )
-
-
-def _run(believed: Times, true: Times, gangs: Gangs, count: int) -> float:
-    """Return when a pool is done if jobs start in the planned order but take their true times."""
-    starts = pack(believed, gangs, count)[1]
-    order = np.lexsort((-believed, starts))
-    return _in_turn(order, true, gangs, count)
+    plan = solution.require()
+    names = [f"j{job}" for job in range(true.shape[0])]
+    on = np.array([int(plan["assignment"][name]) for name in names])
+    starts = np.array([plan["start_s"][name] for name in names])
+    ends = []
+    for pool in range(pools.size):
+        own = on == pool
+        order = np.lexsort((-believed[own, pool], starts[own]))
+        ends.append(_in_turn(order, true[own, pool], gangs[own], int(pools[pool])))
+    return max(ends)
 
 
 def _in_turn(order: Gangs, true: Times, gangs: Gangs, count: int) -> float:

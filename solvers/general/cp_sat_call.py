@@ -33,8 +33,6 @@ class Limits:
         Random seed, workers.
     interleaved
         Whether several workers take turns in a fixed order.
-    relaxes
-        Whether its linear relaxation is solved at the nodes; without it they are many more and weaker.
     """
 
     seconds: float | None = None
@@ -43,7 +41,6 @@ class Limits:
     seed: int = 0
     threads: int = 1
     interleaved: bool = False
-    relaxes: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,8 +160,6 @@ def _configured(limits: Limits) -> Any:
     parameters.catch_sigint_signal = False  # it would leave SIGINT at its default action
     parameters.presolve_inclusion_work_limit = 0  # google/or-tools issue 5293: it may cut the optimum off
     parameters.interleave_search = limits.interleaved
-    if not limits.relaxes:
-        parameters.linearization_level = 0
     if limits.seconds is not None:
         parameters.max_time_in_seconds = limits.seconds
     if limits.work is not None:

@@ -1,13 +1,9 @@
 """The makespan where jobs hold several machines of a pool, or machines have capacities and there is no tree.
 
-Pools are packed by list schedules and improved by local search; then CP-SAT has its turn, or HiGHS branches
-over all entries.
-
-Pools with gangs: few jobs scheduled by CP-SAT, to the end or to a bound.
-
-First whom each pool gets, and then one pool at a time (`gang_sets`): that finds better schedules where the
-proof is hard. What it leaves open is improved by local search, where there is a clock for it, and searched as
-a whole (`gang_model`), without linear relaxations and with them.
+Pools are packed by list schedules and improved by local search (`list_search`). With gangs, whom each pool
+gets is then decided, and one pool scheduled at a time (`gang_sets`), in a process of its own where there is a
+clock; what that leaves open is searched locally to the end. Where there are capacities HiGHS branches over
+all entries.
 """
 
 from __future__ import annotations
@@ -15,24 +11,23 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.options import SolveOptions
-from apportion.core.outcome import Outcome, Termination
+from apportion.core.outcome import Outcome, Termination, relative_gap
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.lowering import LoweredAssignment
 from apportion.solvers.assignment.call import AssignmentCall, small
 from apportion.solvers.assignment.mip import branch_and_bound, trusted
 from apportion.solvers.clock import Clock
-from apportion.solvers.general.cp_sat_call import Limits, call, preload
+from apportion.solvers.general.cp_sat_call import preload
 from apportion.solvers.general.guard import usable
 from apportion.solvers.general.points import Observe, Observer
 from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan.by_tree import ended, searched
-from apportion.solvers.makespan.gang_sets import PoolsModel, SetSearch
+from apportion.solvers.makespan.gang_sets import SetSearch
 from apportion.solvers.makespan.list_search import LARGEST, ListSearch
 from apportion.solvers.search.few_machines import Lattice, on_lattice
 
@@ -44,14 +39,8 @@ ENTRY = "apportion.solvers.makespan.by_pools:solve"
 _JOBS, _ENTRIES = 1_000, 4_000
 _GRAIN = 2**40
 """The longest time in whole units, at most: CP-SAT adds them up with room to spare."""
-_WORK = 4.0
-"""Deterministic seconds of each of two searches without a clock."""
-_SETS = 0.5
-"""Share of the time in which pools are looked at one by one."""
-_GANGS_REARRANGED, _PART = 3.0, 0.2
-"""Most seconds of local search, and its share of what is left of the time then."""
-_TURNS = ((0.5, False), (1.0, True))
-"""Share of what is left of the time, and whether linear relaxations are solved; each proves some."""
+_SETS = 0.7
+"""Share of the time in which pools are looked at one by one; the rest is for local search."""
 
 
 def small_enough(model: Assignment) -> bool:
@@ -90,10 +79,10 @@ def solve(
     clock = Clock(options)
     observer = Observer(False, options, observe, clock)
     search = _Search(model, options, clock, observer, start, least)
-    ended = search.run()
+    over = search.run()
     observer.finish()
     return Outcome(
-        termination=ended,
+        termination=over,
         raw_status="CP-SAT",
         point=None if search.best is start else search.best,
         objective=None if search.best is start else model.objective(search.best),
@@ -118,18 +107,10 @@ class _Search:
         self.best, self.bound = start, least
 
     def run(self) -> Termination:
-        """Take the turns until one ends it, and say how the last one ended."""
-        ended = Termination.SOLUTION_LIMIT
-        if (lattice := on_lattice(self._model.values, _GRAIN)) is None:
-            return ended
-        ended = self._by_sets(lattice)
-        if ended is Termination.SOLUTION_LIMIT:
-            ended = self._rearrange()
-        for share, relaxes in _TURNS:
-            if ended in (Termination.OPTIMAL, Termination.ERROR, Termination.INTERRUPTED):
-                break
-            ended = self._turn(lattice, share, relaxes)
-        return ended
+        """Decide pool by pool, then search locally; say how it ended."""
+        lattice = on_lattice(self._model.values, _GRAIN)
+        over = Termination.SOLUTION_LIMIT if lattice is None else self._by_sets(lattice)
+        return self._rearrange() if over is Termination.SOLUTION_LIMIT else over
 
     def _by_sets(self, lattice: Lattice) -> Termination:
         """Decide whom each pool gets, and schedule pools one by one."""
@@ -153,44 +134,20 @@ class _Search:
 
     def _rearrange(self) -> Termination:
         """Search locally from the best schedule; without a clock the caller has done it."""
-        clock, left = self._clock, self._clock.seconds_left
-        if left is not None:
-            search = ListSearch(self._model, self.best, clock, self._options.seed)
-            search.run(min(_GANGS_REARRANGED, _PART * left), lambda makespan: makespan <= self.bound)
-            self._take(search.point, self.bound)
-        stopped = self._observer.raised is not None
-        return Termination.INTERRUPTED if stopped else Termination.SOLUTION_LIMIT
+        observer, gap = self._observer, self._options.gap
+        least = self._model.objective(self.best)
 
-    def _turn(self, lattice: Lattice, share: float, relaxes: bool) -> Termination:
-        model, options, observer = self._model, self._options, self._observer
-        hint = in_turn(self.best)[0]
-        written = PoolsModel(model, lattice.whole, self._low(lattice), self._top(lattice), hint)
-        seconds = self._clock.seconds_left
+        def closes(makespan: float) -> bool:
+            nonlocal least
+            if makespan < least:
+                least = makespan
+                self._take(search.point, self.bound)
+            return observer.raised is not None or relative_gap(least, self.bound) <= gap
 
-        def listen(value: Any, native_bound: float) -> bool:
-            bound = max(self.bound, _proven(model, lattice, native_bound))
-            self._take(written.point(value), bound)
-            return observer.raised is not None
-
-        said = call(
-            written.native,
-            Limits(
-                seconds=None if seconds is None else share * seconds,
-                work=_WORK if seconds is None else None,
-                gap=options.gap,
-                seed=options.seed,
-                threads=options.threads,
-                interleaved=options.deterministic and options.threads > 1,
-                relaxes=relaxes,
-            ),
-            listen if observer.active else None,
-        )
-        if said.bound is not None:
-            self.bound = max(self.bound, _proven(model, lattice, said.bound))
-            observer.bound(self.bound)
-        if said.value is not None:
-            self._take(written.point(said.value), self.bound)
-        return Termination.INTERRUPTED if said.interrupted else said.termination
+        if self._options.time_limit is not None:
+            search = ListSearch(self._model, self.best, self._clock, self._options.seed)
+            search.run(math.inf, closes)
+        return Termination.INTERRUPTED if observer.raised is not None else ended(self._clock)
 
     def _low(self, lattice: Lattice) -> int:
         """Return the bound in whole units."""
@@ -245,14 +202,10 @@ def on_pools(
     if clock.work_left == 0:
         return searched(call, best, prices, Termination.NODE_LIMIT)
     if by_cp_sat:
-        outcome = _by_cp_sat(call, best, prices)
-    elif model.num_options > _BRANCHED:
-        outcome = searched(call, best, prices, ended(clock))
-    else:
-        outcome = _branched(call, lowered, best, prices)
-    # on pools the local search and CP-SAT end with a proof or at their share of the clock
-    by_clock = left is not None and outcome.termination is Termination.SOLUTION_LIMIT
-    return replace(outcome, termination=Termination.TIME_LIMIT) if by_clock else outcome
+        return _by_sets(call, best, prices)
+    if model.num_options > _BRANCHED:
+        return searched(call, best, prices, ended(clock))
+    return _branched(call, lowered, best, prices)
 
 
 def _rearranged(call: AssignmentCall, best: NDArray[np.int64], seconds: float) -> NDArray[np.int64]:
@@ -267,8 +220,8 @@ def _rearranged(call: AssignmentCall, best: NDArray[np.int64], seconds: float) -
     return best
 
 
-def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64]) -> Outcome:
-    """Let CP-SAT have what is left of the time, in a process that ends with it."""
+def _by_sets(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64]) -> Outcome:
+    """Search pool by pool in what is left of the time, in a process that ends with it."""
     clock, own = call.clock, call.best.bound
     options = replace(call.options, on_incumbent=lambda found: call.best.report(found.objective, found.bound))
     left = clock.seconds_left
@@ -283,7 +236,8 @@ def _by_cp_sat(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np
         best = min(best, said.point.astype(np.int64), key=call.model.objective)
     call.best.keep(best, call.model.objective(best))
     failed = said.termination in (Termination.ERROR, Termination.MEMORY_LIMIT)
-    reason = said.termination if said.termination is Termination.INTERRUPTED else ended(clock)
+    by_limit = said.termination in (Termination.INTERRUPTED, Termination.TIME_LIMIT)
+    reason = said.termination if by_limit else ended(clock)
     closed = call.closes(call.model.objective(best))
     outcome = searched(call, best, prices, Termination.OPTIMAL if closed else reason, own=own)
     return replace(outcome, raw_status=f"searched; CP-SAT failed: {said.raw_status}") if failed else outcome

@@ -1,20 +1,16 @@
 """Whom each pool gets, and whether it can end in time: a master without starts, then one pool at a time.
 
 Logic-based Benders decomposition (Hooker 2007, "Planning and scheduling by logic-based Benders
-decomposition"). The master is the relaxation of `gang_model`: who runs where, by how much time and width they
-fill. Each pool's jobs are then scheduled by themselves, by lists and by a tree (`search.schedule_tree`), to
-end before the best schedule known. Where a pool cannot, jobs are taken from it while it still cannot,
-and the master is told of those that are left: a schedule that gives the pool only some of them ends sooner by
-the times of the others at most, for these could follow it. Where a pool stays open, its set is left out from
-then on, and the bound stays.
+decomposition"). The master says who runs where, by how much time and width they fill. Each pool's jobs are
+then scheduled by themselves, by lists and by a tree (`search.schedule_tree`), to end before the best schedule
+known. Where a pool cannot, jobs are taken from it while it still cannot, and the master is told of those that
+are left: a schedule that gives the pool only some of them ends sooner by the times of the others at most, for
+these could follow it. Where a pool stays open, its set is left out from then on, and the bound stays.
 
-Pools with gangs as CP-SAT's model: which job runs where, with its start or without.
-
-An optional interval for every entry, one per job, pools as cumulative constraints (Baptiste, Le Pape, Nuijten
-2001). Beside a job that takes a pool alone nothing runs, so these may be moved behind all others: they form a
-chain, and what is left of the time is all that the others have. The rest is implied, and found by no
-propagation: widths rounded by a dual feasible function fill a pool too (Fekete and Schepers 2004), and jobs
-that each last longer than half the time all run at once. Without the starts these rows are a relaxation.
+The master is a model of CP-SAT's without starts. Beside a job that takes a pool alone nothing runs, so these
+may be moved behind all others: they form a chain, and what is left of the time is all that the others have.
+Widths rounded by a dual feasible function fill a pool too (Fekete and Schepers 2004), and jobs that each last
+longer than half the time all run at once.
 """
 
 from __future__ import annotations
@@ -33,15 +29,15 @@ from apportion.solvers.general.cp_sat_call import Limits, call, new_model, weigh
 from apportion.solvers.search.depth_first import Status
 from apportion.solvers.search.schedule_tree import LARGEST, ScheduleTree, available
 
-__all__ = ["PoolsModel", "SetSearch", "alone"]
+__all__ = ["Master", "SetSearch", "alone"]
 
 
 _PARTS = (1, 2, 3)
 """Of the dual feasible functions of widths: into how many parts a pool is cut, less one."""
 
 
-class PoolsModel:
-    """A makespan on pools as CP-SAT's model, and the way back.
+class Master:
+    """Who runs where as CP-SAT's model, a relaxation of the makespan on pools, and the way back.
 
     Parameters
     ----------
@@ -53,8 +49,6 @@ class PoolsModel:
         Bounds on the makespan, in whole units; it is made least.
     hint
         int64 [jobs]: an entry of every job to begin with.
-    starts
-        Whether jobs have starts; without them pools need not hold what they are given.
 
     Attributes
     ----------
@@ -71,19 +65,15 @@ class PoolsModel:
         low: int,
         top: int,
         hint: NDArray[np.int64],
-        *,
-        starts: bool = True,
     ) -> None:
         self.native = native = new_model()
-        self._model, self._time, self._top, self._starts = model, time, top, starts
+        self._model, self._time, self._top = model, time, top
         self.end = native.new_int_var(min(max(low, 0), top), top, "")
         self._taken = [native.new_bool_var("") for _ in range(model.num_options)]
-        self._start: dict[int, Any] = {}
         for first, last in zip(model.offsets[:-1].tolist(), model.offsets[1:].tolist(), strict=True):
             native.add_exactly_one(self._taken[first:last])
         for pool in range(model.num_machines):
             self._pool(np.flatnonzero(model.machine == pool), int(model.counts[pool]))
-        # where the jobs run, not when: starts given as well were followed too far to find better ones
         chosen = hint[model.job_of_option()]
         for row, taken in enumerate(self._taken):
             native.add_hint(taken, bool(chosen[row] == row))
@@ -96,15 +86,6 @@ class PoolsModel:
         choice = np.full(model.num_jobs, -1, dtype=np.int64)
         choice[model.job_of_option()[rows]] = rows
         return choice
-
-    def point(self, value: Any) -> NDArray[np.int64]:
-        """Return the choice of a solution, and the turns of its starts."""
-        choice = self.choice(value)
-        # what takes no time goes first, what takes the pool alone last
-        key = [value(self._start[row]) if row in self._start else self._top for row in choice.tolist()]
-        turns = np.empty_like(choice)
-        turns[np.lexsort((np.array(key), self._time[choice] > 0))] = np.arange(choice.size)
-        return np.stack((choice, turns))
 
     def at_least(self, rows: NDArray[np.int64], length: int) -> None:
         """Add that these entries of one pool end no sooner; without some, their times are saved at most."""
@@ -131,12 +112,8 @@ class PoolsModel:
         native.add(self._sum(chain, self._time[chain]) + (left if rest.size else 0) <= self.end)
         if not rest.size:
             return
-        if self._starts:
-            spans = [self._span(row, left) for row in rest.tolist()]
-            native.add_cumulative(spans, gpus[rest].tolist(), count)
-        else:
-            for row in rest.tolist():
-                native.add(int(self._time[row]) <= left).only_enforce_if(self._taken[row])
+        for row in rest.tolist():
+            native.add(int(self._time[row]) <= left).only_enforce_if(self._taken[row])
         for widths, whole in _rounded(gpus[rest], count):
             native.add(self._sum(rest, self._time[rest] * widths) <= whole * left)
         long = rows[2 * self._time[rows] > self._top]
@@ -145,13 +122,6 @@ class PoolsModel:
 
     def _sum(self, rows: NDArray[np.int64], weights: NDArray[np.int64]) -> Any:
         return weighted_sum([self._taken[row] for row in rows.tolist()], weights.tolist())
-
-    def _span(self, row: int, left: Any) -> Any:
-        native, time = self.native, int(self._time[row])
-        start = native.new_int_var(0, self._top - time, "")
-        native.add(start + time <= left).only_enforce_if(self._taken[row])
-        self._start[row] = start
-        return native.new_optional_fixed_size_interval_var(start, time, self._taken[row], "")
 
 
 def alone(gpus: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
@@ -273,7 +243,7 @@ class SetSearch:
 
     def _round(self, nodes: int) -> Iterator[NDArray[np.int64]]:
         model, self._left_open = self._model, 0
-        master = PoolsModel(model, self._time, self.low, self._top, self._hint, starts=False)
+        master = Master(model, self._time, self.low, self._top, self._hint)
         for rows, least in self._cuts:
             master.at_least(rows, least)
         while self.low < self._top and self._left_open < _OPEN and not self._over():

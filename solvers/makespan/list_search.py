@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ _FIRST_STEPS, _LONGER, _MOST_STEPS = 20_000, 3, 200_000
 """Steps from warm to cold, by how much more the next time, and at most."""
 _WEIGHTS = (1.0, 0.3, 0.1)
 """Of the mean end and the mean load, beside the makespan, in turn: each finds what the others do not."""
-_TURNS, _FRUITLESS = 12, 3
-"""How often from warm to cold, at most, and how often in a row without a better schedule."""
+_FRUITLESS = 9
+"""How often in a row from warm to cold without a better schedule."""
 _WARM, _COLDER = 0.3, 0.01
 """The first temperature as a share of the mean time of a job, and what is left of it at the end."""
 _SECONDS_PER_JOB = {True: 1e-8, False: 2e-6}
@@ -106,13 +107,11 @@ class ListSearch:
         until, length, fruitless = self._clock.elapsed + seconds, _FIRST_STEPS, 0
         if self._warm == 0.0:
             return
-        for turn in range(_TURNS):
+        for weight in cycle(_WEIGHTS):
             before = self.makespan
-            if not self._turn(length, until, closes, _WEIGHTS[turn % len(_WEIGHTS)]):
+            if fruitless == _FRUITLESS or not self._turn(length, until, closes, weight):
                 return
             fruitless = 0 if self.makespan < before else fruitless + 1
-            if fruitless == _FRUITLESS:
-                return
             length = min(_LONGER * length, _MOST_STEPS)
 
     @property

@@ -51,7 +51,7 @@ def test_no_clock_decides_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     pools = np.array([8, 8, 8], dtype=np.int64)
 
     def ends() -> list[float]:
-        little, more = Work(nodes=1, schedules=5), Work(nodes=5, schedules=200)
+        little, more = Work(nodes=1, steps=5), Work(nodes=5, steps=200)
         return [
             planned(times, times, gangs, pools, little),
             planned(times, times, gangs, pools, more),
@@ -95,7 +95,7 @@ def test_one_seed_of_every_source(source: object, data: Path) -> None:
     times, gangs = draw(scenario, measured, believed, 0)
     assert times["true"].shape == (24, len(measured.architectures))
     assert gangs.max() == 1
-    result = run(scenario, measured, believed, seeds=1, work=Work(nodes=1, schedules=50))
+    result = run(scenario, measured, believed, seeds=1, work=Work(nodes=1, steps=50))
     by_name = dict(zip([name for name, _, _ in POLICIES], result.relative[0].tolist(), strict=True))
     assert by_name["Gavel's makespan program"] <= by_name["oracle plan"] * (1 + 1e-6)
     assert len(list(table([result]))) == 3

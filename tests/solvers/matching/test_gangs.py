@@ -20,7 +20,7 @@ from apportion.instances.matching.generator import generate_cluster
 from apportion.models.assignment import Assignment
 from apportion.solvers.assignment.mip import repaired
 from apportion.solvers.isolation import isolated
-from apportion.solvers.makespan import by_pools
+from apportion.solvers.makespan import by_pools, gang_sets
 from apportion.solvers.makespan.by_pools import small_enough
 from tests.budgets import examples
 from tests.patience import patience
@@ -121,7 +121,7 @@ def test_under_a_time_limit_cp_sat_runs_in_a_process_of_its_own(monkeypatch: pyt
     """In this process nothing ends a search that overruns its limit."""
     instance, model = _nine_gangs()
     free = by_pools.solve(model, SolveOptions(), model.offsets[:-1].copy(), 0.0)
-    monkeypatch.setattr(by_pools, "call", None)  # would fail here
+    monkeypatch.setattr(gang_sets, "call", None)  # would fail here
     told: list[float] = []
     limit = patience(30.0)
     held = apportion.solve(
