@@ -93,11 +93,15 @@ def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work
     names = [f"j{job}" for job in range(true.shape[0])]
     on = np.array([int(plan["assignment"][name]) for name in names])
     starts = np.array([plan["start_s"][name] for name in names])
+    assert solution.objective is not None
     ends = []
     for pool in range(pools.size):
         own = on == pool
-        order = np.lexsort((-believed[own, pool], starts[own]))
-        ends.append(_in_turn(order, true[own, pool], gangs[own], int(pools[pool])))
+        longest, count = np.argsort(-believed[own, pool], kind="stable"), int(pools[pool])
+        # longest first errs least where times are believed wrongly; gangs may need the order of the plan
+        late = _in_turn(longest, believed[own, pool], gangs[own], count) > (1.0 + _GAP) * solution.objective
+        order = np.lexsort((-believed[own, pool], starts[own])) if late else longest
+        ends.append(_in_turn(order, true[own, pool], gangs[own], count))
     return max(ends)
 
 
