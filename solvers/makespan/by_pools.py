@@ -36,7 +36,8 @@ __all__ = ["ENTRY", "on_pools", "preload", "small_enough", "solve"]
 
 ENTRY = "apportion.solvers.makespan.by_pools:solve"
 """How a child process calls it."""
-_JOBS, _ENTRIES = 1_000, 4_000
+_ENTRIES = 4_000
+"""Entries up to which pools are looked at one by one."""
 _GRAIN = 2**40
 """The longest time in whole units, at most: CP-SAT adds them up with room to spare."""
 _SETS = 0.7
@@ -44,9 +45,9 @@ _SETS = 0.7
 
 
 def small_enough(model: Assignment) -> bool:
-    """Return whether the search is worth its time: few jobs, some of several GPUs, and no capacities."""
+    """Return whether the search is worth its time: few entries, some of several GPUs, and no capacities."""
     gangs = bool(((model.gpus > 1) & (model.counts[model.machine] > 1)).any())
-    return gangs and model.num_jobs <= _JOBS and model.num_options <= _ENTRIES and not model.limited.any()
+    return gangs and model.num_options <= _ENTRIES and not model.limited.any()
 
 
 def solve(
@@ -173,7 +174,9 @@ def _proven(model: Assignment, lattice: Lattice, claimed: float) -> float:
 
 
 _REARRANGED, _GLANCE = 3.0, 0.05
-"""Most seconds of local search over pools, alone and before CP-SAT, which goes on with it (`gangs`)."""
+"""Most seconds of local search over pools, before branch and bound and before sets of jobs (`gang_sets`)."""
+_LAST = 0.9
+"""Share of the time that it has at most: the schedule of thousands of jobs must still be put together."""
 _LOADED = 1.0
 """Seconds below which CP-SAT, which takes about one to load, is not asked."""
 _NODES = 10_000
@@ -196,14 +199,15 @@ def on_pools(
     call.offer(best)
     left = clock.seconds_left
     by_cp_sat = small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
-    best = _rearranged(call, best, _GLANCE if by_cp_sat else _REARRANGED)
+    last = not by_cp_sat and model.num_options > _BRANCHED
+    best = _rearranged(call, best, math.inf if last else _GLANCE if by_cp_sat else _REARRANGED)
     if call.closes(model.objective(best)):
         return searched(call, best, prices, Termination.OPTIMAL)
     if clock.work_left == 0:
         return searched(call, best, prices, Termination.NODE_LIMIT)
     if by_cp_sat:
         return _by_sets(call, best, prices)
-    if model.num_options > _BRANCHED:
+    if last:
         return searched(call, best, prices, ended(clock))
     return _branched(call, lowered, best, prices)
 
@@ -214,7 +218,7 @@ def _rearranged(call: AssignmentCall, best: NDArray[np.int64], seconds: float) -
         return best
     left = call.clock.seconds_left
     search = ListSearch(call.model, best, call.clock, call.options.seed)
-    search.run(math.inf if left is None else min(seconds, left), call.closes)
+    search.run(math.inf if left is None else min(seconds, _LAST * left), call.closes)
     best = min(best, search.point, key=call.model.objective)
     call.offer(best)
     return best

@@ -147,10 +147,14 @@ def list_schedule(model: Assignment, order: int) -> NDArray[np.int64]:
 
 
 def rounded(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation) -> NDArray[np.int64]:
-    """Keep the whole part of the relaxation and place its split jobs, longest first."""
+    """Keep the whole part of the relaxation, but for jobs that last longer than all could; place the others.
+
+    To the relaxation a pool is one load: where a job is slow it may outlast everything else there.
+    """
     choice = lowered.choice(np.where(relaxation.point > 1 - 1e-6, relaxation.point, 0.0))
-    split = np.flatnonzero(choice < 0)
     shortest = np.minimum.reduceat(model.values, model.offsets[:-1])
+    choice[model.values[choice] > max(relaxation.objective, float(shortest.max()))] = -1
+    split = np.flatnonzero(choice < 0)
     return _placed(model, choice, split[np.argsort(-shortest[split], kind="stable")])
 
 

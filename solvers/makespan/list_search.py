@@ -5,9 +5,9 @@ those free then: what was free earlier stays so for the jobs behind it. The list
 their starts gives any schedule in which no job can begin earlier by itself.
 
 Worse lists are accepted as in simulated annealing (Kirkpatrick, Gelatt and Vecchi, *Science* 220, 1983), at
-temperatures on the scale of the jobs' times. What is made less is the makespan and a share of the mean end of
-the pools and of the mean load of the machines: a makespan alone says nothing of the pools that end sooner,
-and an end nothing of jobs that take less of another pool.
+temperatures on the scale of a job's part of the load. What is made less is the makespan and a share of the
+mean end of the pools and of the mean load of the machines: a makespan alone says nothing of the pools that
+end sooner, and an end nothing of jobs that take less of another pool.
 
 The compiled twin `list_search_c` makes the same steps; where it is not built or switched off, the Python
 below runs.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from itertools import cycle
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -33,14 +33,17 @@ __all__ = ["LARGEST", "ListSearch"]
 
 LARGEST = 2_000_000
 """Jobs times pools up to which there are lists."""
-_FIRST_STEPS, _LONGER, _MOST_STEPS = 20_000, 3, 200_000
-"""Steps from warm to cold, by how much more the next time, and at most."""
-_WEIGHTS = (1.0, 0.3, 0.1)
-"""Of the mean end and the mean load, beside the makespan, in turn: each finds what the others do not."""
+_FIRST_STEPS, _LONGER, _MOST_STEPS, _MOST_S = 20_000, 3, 200_000, 1.0
+"""Steps from warm to cold, by how much more the next time, and at most, in steps and in seconds."""
+_TURNS = tuple(product((0.3, 3.0), (1.0, 0.3, 0.1)))
+"""The first temperature, and the weight of the mean end and the mean load beside the makespan, turn by turn.
+
+Temperatures are shares of a job's mean part of the load. Each finds what the others do not.
+"""
 _FRUITLESS = 9
 """How often in a row from warm to cold without a better schedule."""
-_WARM, _COLDER = 0.3, 0.01
-"""The first temperature as a share of the mean time of a job, and what is left of it at the end."""
+_COLDER = 0.01
+"""What is left of the temperature at the end."""
 _SECONDS_PER_JOB = {True: 1e-8, False: 2e-6}
 """A step takes so long for every job, by whether it is compiled; what deterministic mode charges."""
 _SLICE = 5e-3
@@ -89,7 +92,7 @@ class ListSearch:
         self._now: _Lists = lists, lengths
         self._best: _Lists = lists.copy(), lengths.copy()
         self._random = np.array([(seed * 2654435761 + 88172645463325252) & _WORD or 1], dtype=np.uint64)
-        self._warm = _WARM * float(model.values[choice].mean())
+        self._part = float((model.values * model.gpus)[choice].mean()) / float(model.counts.sum())
         self._module = load("makespan.list_search_c")
         self._price = _SECONDS_PER_JOB[self._module is not None] * model.num_jobs
         self.makespan = float(model.objective(point))
@@ -105,14 +108,14 @@ class ListSearch:
             Whether a makespan is good enough.
         """
         until, length, fruitless = self._clock.elapsed + seconds, _FIRST_STEPS, 0
-        if self._warm == 0.0:
+        if self._part == 0.0:
             return
-        for weight in cycle(_WEIGHTS):
+        for warm, weight in cycle(_TURNS):
             before = self.makespan
-            if fruitless == _FRUITLESS or not self._turn(length, until, closes, weight):
+            if fruitless == _FRUITLESS or not self._turn(length, until, closes, warm * self._part, weight):
                 return
             fruitless = 0 if self.makespan < before else fruitless + 1
-            length = min(_LONGER * length, _MOST_STEPS)
+            length = max(length, min(_LONGER * length, _MOST_STEPS, int(_MOST_S / self._price)))
 
     @property
     def point(self) -> NDArray[np.int64]:
@@ -129,9 +132,12 @@ class ListSearch:
         turns[_in_turn(starts, self._model.values[choice])] = np.arange(choice.size)
         return np.stack((choice, turns))
 
-    def _turn(self, length: int, until: float, closes: Callable[[float], bool], weight: float) -> bool:
+    def _turn(
+        self, length: int, until: float, closes: Callable[[float], bool], temperature: float, weight: float
+    ) -> bool:
         """Make so many steps from warm to cold; return whether there was the time and the need."""
-        clock, temperature, cooling = self._clock, self._warm, _COLDER ** (1.0 / length)
+        clock, cooling = self._clock, _COLDER ** (1.0 / length)
+        self._now = self._best[0].copy(), self._best[1].copy()
         run: Any = _steps_in_python if self._module is None else self._module.run
         while length > 0:
             if clock.stopped() is not None or clock.elapsed >= until or closes(self.makespan):
