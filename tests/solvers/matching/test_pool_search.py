@@ -13,10 +13,13 @@ import apportion
 from apportion.core.options import SolveOptions
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models.assignment import Assignment
+from apportion.models.lowering import lower_assignment
 from apportion.models.packing import pool_ends
+from apportion.solvers.assignment.mip import Relaxation, relax
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
 from apportion.solvers.makespan import list_search
+from apportion.solvers.makespan.by_tree import rounded
 from apportion.solvers.makespan.list_search import ListSearch
 from tests.budgets import examples
 
@@ -130,6 +133,18 @@ def test_small_pools_end_as_soon_as_they_can_and_the_point_says_how() -> None:
         assert search.makespan >= least
         met += search.makespan == least
     assert met >= drawn - 1
+
+
+def test_a_job_that_outlasts_all_others_where_the_relaxation_puts_it_is_placed_anew() -> None:
+    """The others are three times as quick on pool 1, so that the relaxation gives pool 0 the long job."""
+    times = np.array([[60.0, 40.0], *[[3.0, 1.0]] * 100])
+    machine, offsets = np.tile(np.arange(2), 101), np.arange(0, 203, 2)
+    model = Assignment.from_arrays("makespan", times.ravel(), machine, offsets, 2, counts=4)
+    lowered = lower_assignment(model)
+    relaxation = relax(lowered.model)
+    assert isinstance(relaxation, Relaxation)
+    assert relaxation.objective < 25.0
+    assert model.objective(rounded(model, lowered, relaxation)) == 40.0
 
 
 def test_one_that_closes_ends_it_at_once() -> None:
