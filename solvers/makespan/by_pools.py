@@ -28,7 +28,7 @@ from apportion.solvers.general.points import Observe, Observer
 from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan.by_tree import ended, searched
 from apportion.solvers.makespan.gang_sets import SetSearch
-from apportion.solvers.makespan.list_search import LARGEST, ListSearch
+from apportion.solvers.makespan.list_search import ListSearch
 from apportion.solvers.search.few_machines import Lattice, on_lattice
 
 __all__ = ["ENTRY", "on_pools", "preload", "small_enough", "solve"]
@@ -145,7 +145,7 @@ class _Search:
                 self._take(search.point, self.bound)
             return observer.raised is not None or relative_gap(least, self.bound) <= gap
 
-        if self._options.time_limit is not None:
+        if self._options.time_limit is not None and ListSearch.is_for(self._model):
             search = ListSearch(self._model, self.best, self._clock, self._options.seed)
             search.run(math.inf, closes)
         return Termination.INTERRUPTED if observer.raised is not None else ended(self._clock)
@@ -214,7 +214,7 @@ def on_pools(
 
 def _rearranged(call: AssignmentCall, best: NDArray[np.int64], seconds: float) -> NDArray[np.int64]:
     """Search locally over the lists of pools; without limits its own turns end it."""
-    if call.model.num_jobs * call.model.num_machines > LARGEST:
+    if not ListSearch.is_for(call.model):
         return best
     left = call.clock.seconds_left
     search = ListSearch(call.model, best, call.clock, call.options.seed)

@@ -29,9 +29,9 @@ from apportion.models.packing import pack
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
 
-__all__ = ["LARGEST", "ListSearch"]
+__all__ = ["ListSearch"]
 
-LARGEST = 2_000_000
+_LARGEST = 2_000_000
 """Jobs times pools up to which there are lists."""
 _FIRST_STEPS, _LONGER, _MOST_STEPS, _MOST_S = 20_000, 3, 200_000, 1.0
 """Steps from warm to cold, by how much more the next time, and at most, in steps and in seconds."""
@@ -61,7 +61,7 @@ class ListSearch:
     Parameters
     ----------
     model
-        A makespan on pools, no capacities, at most `LARGEST` jobs times pools.
+        A makespan on pools, no capacities, that it `is_for`.
     point
         A choice of all jobs, with turns or without.
     clock, seed
@@ -96,6 +96,11 @@ class ListSearch:
         self._module = load("makespan.list_search_c")
         self._price = _SECONDS_PER_JOB[self._module is not None] * model.num_jobs
         self.makespan = float(model.objective(point))
+
+    @staticmethod
+    def is_for(model: Assignment) -> bool:
+        """Return whether the lists of a model are small enough to be held."""
+        return model.num_jobs * model.num_machines <= _LARGEST
 
     def run(self, seconds: float, closes: Callable[[float], bool]) -> None:
         """Search from warm to cold, again and again, until it helps no more or a makespan is good enough.
