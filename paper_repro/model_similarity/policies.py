@@ -31,10 +31,10 @@ class Work:
     Attributes
     ----------
     nodes
-        Of the tree over single machines, where every job takes one GPU: a node prices all open jobs.
+        Units of work where every job takes one GPU: nodes, or thousands of steps of the local search.
     steps
-        Thousands of steps of the local search over pools, where some job takes several: each changes the
-        lists of one or two pools.
+        Thousands of steps of the local search, where some job takes several: each changes the lists of one
+        or two pools.
     """
 
     nodes: int = 10
@@ -86,7 +86,7 @@ def earliest_finish(believed: Times, true: Times, gangs: Gangs, pools: Gangs, wo
 
 
 def planned(believed: Times, true: Times, gangs: Gangs, pools: Gangs, work: Work) -> float:
-    """Give the believed times to the makespan solver and run its assignment in the planned order."""
+    """Give the believed times to the makespan solver and run its assignment, pool by pool."""
     units = work.steps if (gangs > 1).any() else work.nodes
     solution = _solved(_instance(believed, gangs, pools), units, _GAP)
     plan = solution.require()

@@ -153,7 +153,8 @@ def rounded(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxatio
     """
     choice = lowered.choice(np.where(relaxation.point > 1 - 1e-6, relaxation.point, 0.0))
     shortest = np.minimum.reduceat(model.values, model.offsets[:-1])
-    choice[model.values[choice] > max(relaxation.objective, float(shortest.max()))] = -1
+    late = model.values > max(relaxation.objective, float(shortest.max()))
+    choice[(choice >= 0) & late[choice]] = -1
     split = np.flatnonzero(choice < 0)
     return _placed(model, choice, split[np.argsort(-shortest[split], kind="stable")])
 
