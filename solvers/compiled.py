@@ -1,4 +1,7 @@
-"""Which compiled parts there are: each is optional, and an environment variable switches all of them off."""
+"""Which compiled parts there are, and the random numbers that they and their twins draw.
+
+Each part is optional, and an environment variable switches all of them off.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["NAMES", "SWITCH", "import_compiled", "load", "outdated", "switched_off"]
+__all__ = ["NAMES", "SWITCH", "Xorshift", "import_compiled", "load", "outdated", "switched_off"]
 
 SWITCH = "APPORTION_UNCOMPILED"
 """This environment variable, set to anything but ``0`` or nothing, switches the compiled parts off."""
@@ -25,6 +28,47 @@ NAMES = (
     "search.schedule_tree_c",
 )
 """The compiled modules below `apportion.solvers`; each stands as a C file beside the Python that calls it."""
+
+
+_WORD = 2**64 - 1
+
+
+class Xorshift:
+    """Random numbers of 64 bits by shifts (Marsaglia, *Journal of Statistical Software* 8(14), 2003).
+
+    Parameters
+    ----------
+    word
+        The state, not 0.
+
+    Attributes
+    ----------
+    word
+        The state after the numbers drawn so far; the last one is the same.
+    """
+
+    __slots__ = ("word",)
+
+    def __init__(self, word: int) -> None:
+        self.word = word
+
+    @classmethod
+    def seeded(cls, seed: int) -> Xorshift:
+        """Return the numbers of a seed."""
+        return cls((seed * 2654435761 + 88172645463325252) & _WORD or 1)
+
+    def draw(self) -> int:
+        """Return the next number, from 1 to 2^64 - 1."""
+        word = self.word
+        word ^= (word << 13) & _WORD
+        word ^= word >> 7
+        word ^= (word << 17) & _WORD
+        self.word = word
+        return word
+
+    def share(self) -> float:
+        """Return the next number as one from 0 to below 1."""
+        return (self.draw() >> 11) * 2.0**-53
 
 
 def switched_off() -> bool:

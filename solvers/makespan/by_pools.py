@@ -86,7 +86,7 @@ def solve(
         termination=over,
         raw_status="CP-SAT",
         point=None if search.best is start else search.best,
-        objective=None if search.best is start else model.objective(search.best),
+        objective=None if search.best is start else search.makespan,
         bound=search.bound,
         bound_source="solver",
     )
@@ -105,7 +105,7 @@ class _Search:
         least: float,
     ) -> None:
         self._model, self._options, self._clock, self._observer = model, options, clock, observer
-        self.best, self.bound = start, least
+        self.best, self.bound, self.makespan = start, least, model.objective(start)
 
     def run(self) -> Termination:
         """Decide pool by pool, then search locally; say how it ended."""
@@ -136,14 +136,11 @@ class _Search:
     def _rearrange(self) -> Termination:
         """Search locally from the best schedule; without a clock the caller has done it."""
         observer, gap = self._observer, self._options.gap
-        least = self._model.objective(self.best)
 
         def closes(makespan: float) -> bool:
-            nonlocal least
-            if makespan < least:
-                least = makespan
+            if makespan < self.makespan:
                 self._take(search.point, self.bound)
-            return observer.raised is not None or relative_gap(least, self.bound) <= gap
+            return observer.raised is not None or relative_gap(self.makespan, self.bound) <= gap
 
         if self._options.time_limit is not None and ListSearch.is_for(self._model):
             search = ListSearch(self._model, self.best, self._clock, self._options.seed)
@@ -161,8 +158,8 @@ class _Search:
 
     def _take(self, point: NDArray[np.int64], bound: float) -> None:
         objective = self._model.objective(point)
-        if objective < self._model.objective(self.best):
-            self.best = point
+        if objective < self.makespan:
+            self.best, self.makespan = point, objective
             self._observer.incumbent(point, objective, bound)
 
 
@@ -198,18 +195,18 @@ def on_pools(
         return _branched(call, lowered, best, prices)
     call.offer(best)
     left = clock.seconds_left
-    by_cp_sat = small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
-    last = not by_cp_sat and model.num_options > _BRANCHED
-    best = _rearranged(call, best, math.inf if last else _GLANCE if by_cp_sat else _REARRANGED)
+    by_sets = small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
+    branches = not by_sets and model.num_options <= _BRANCHED
+    best = _rearranged(call, best, _GLANCE if by_sets else _REARRANGED if branches else math.inf)
     if call.closes(model.objective(best)):
         return searched(call, best, prices, Termination.OPTIMAL)
     if clock.work_left == 0:
         return searched(call, best, prices, Termination.NODE_LIMIT)
-    if by_cp_sat:
+    if by_sets:
         return _by_sets(call, best, prices)
-    if last:
-        return searched(call, best, prices, ended(clock))
-    return _branched(call, lowered, best, prices)
+    if branches:
+        return _branched(call, lowered, best, prices)
+    return searched(call, best, prices, ended(clock))
 
 
 def _rearranged(call: AssignmentCall, best: NDArray[np.int64], seconds: float) -> NDArray[np.int64]:

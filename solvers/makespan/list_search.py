@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.packing import pack
 from apportion.solvers.clock import Clock
-from apportion.solvers.compiled import load
+from apportion.solvers.compiled import Xorshift, load
 
 __all__ = ["ListSearch"]
 
@@ -50,8 +50,6 @@ _SLICE = 5e-3
 """Seconds between two looks at the clock, about."""
 _STEPS_PER_UNIT = 1_000
 """Steps that count as a unit of work."""
-_WORD = 2**64 - 1
-
 _Lists = tuple[NDArray[np.int32], NDArray[np.int64]]
 
 
@@ -86,12 +84,11 @@ class ListSearch:
             own = choice[jobs]
             turn = None if turns is None else turns[jobs]
             starts = pack(model.values[own], model.gpus[own], int(model.counts[pool]), turn)[1]
-            lists[pool, : jobs.size] = jobs[_in_turn(starts, model.values[own])]
+            lists[pool, : jobs.size] = jobs[_by_start(starts, model.values[own])]
             lengths[pool] = jobs.size
         self._given = (times, np.where(rows < 0, 1, model.gpus[rows]), model.counts.astype(np.int64))
-        self._now: _Lists = lists, lengths
-        self._best: _Lists = lists.copy(), lengths.copy()
-        self._random = np.array([(seed * 2654435761 + 88172645463325252) & _WORD or 1], dtype=np.uint64)
+        self._best: _Lists = lists, lengths
+        self._random = np.array([Xorshift.seeded(seed).word], dtype=np.uint64)
         self._part = float((model.values * model.gpus)[choice].mean()) / float(model.counts.sum())
         self._module = load("makespan.list_search_c")
         self._price = _SECONDS_PER_JOB[self._module is not None] * model.num_jobs
@@ -110,7 +107,7 @@ class ListSearch:
         seconds
             Of the clock, at most; may be infinite.
         closes
-            Whether a makespan is good enough.
+            Whether a makespan is good enough; asked of every better one.
         """
         until, length, fruitless = self._clock.elapsed + seconds, _FIRST_STEPS, 0
         if self._part == 0.0:
@@ -134,7 +131,7 @@ class ListSearch:
             starts[own] = _scheduled(own, pool, times, widths, counts[pool])
         choice = self._rows[np.arange(pool_of.size), pool_of]
         turns = np.empty_like(choice)
-        turns[_in_turn(starts, self._model.values[choice])] = np.arange(choice.size)
+        turns[_by_start(starts, self._model.values[choice])] = np.arange(choice.size)
         return np.stack((choice, turns))
 
     def _turn(
@@ -142,16 +139,15 @@ class ListSearch:
     ) -> bool:
         """Make so many steps from warm to cold; return whether there was the time and the need."""
         clock, cooling = self._clock, _COLDER ** (1.0 / length)
-        self._now = self._best[0].copy(), self._best[1].copy()
+        now = self._best[0].copy(), self._best[1].copy()
         run: Any = _steps_in_python if self._module is None else self._module.run
         while length > 0:
-            if clock.stopped() is not None or clock.elapsed >= until or closes(self.makespan):
+            # asked first, so that it hears of every makespan
+            if closes(self.makespan) or clock.stopped() is not None or clock.elapsed >= until:
                 return False
             steps = min(length, max(1, int(_SLICE / self._price)))
-            found: _Lists = self._now[0].copy(), self._now[1].copy()
-            makespan = run(
-                *self._given, *self._now, *found, self._random, steps, temperature, cooling, weight
-            )
+            found: _Lists = np.empty_like(now[0]), np.empty_like(now[1])
+            makespan = run(*self._given, *now, *found, self._random, steps, temperature, cooling, weight)
             if makespan < self.makespan:
                 self.makespan, self._best = makespan, found
             clock.charge(steps / _STEPS_PER_UNIT, steps * self._price)
@@ -160,7 +156,7 @@ class ListSearch:
         return True
 
 
-def _in_turn(starts: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.int64]:
+def _by_start(starts: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return jobs by their starts; of those that start together what takes no time goes first."""
     return np.lexsort((times > 0, starts))
 
@@ -188,14 +184,10 @@ def _steps_in_python(*given: Any) -> float:
     *arrays, lists_, lengths_, best_lists, best_lengths, random_, steps, temperature, cooling, weight = given
     times, widths, counts = (array.tolist() for array in arrays)
     lists = [jobs[:length] for jobs, length in zip(lists_.tolist(), lengths_.tolist(), strict=True)]
-    word, pools = int(random_[0]), range(len(lists))
+    random, pools = Xorshift(int(random_[0])), range(len(lists))
 
     def draw(most: int) -> int:
-        nonlocal word
-        word ^= (word << 13) & _WORD
-        word ^= word >> 7
-        word ^= (word << 17) & _WORD
-        return word % most
+        return random.draw() % most
 
     def work(job: int, pool: int) -> float:
         return float(widths[job][pool] * times[job][pool])
@@ -238,7 +230,7 @@ def _steps_in_python(*given: Any) -> float:
             places = len(lists[other]) + (other != pool and not exchanges)
             if places and times[job][other] < math.inf:
                 there = draw(places)
-                enough = cost() - temperature * math.log(1.0 - (draw(2**64) >> 11) * 2.0**-53)
+                enough = cost() - temperature * math.log(1.0 - random.share())
                 before, load_before, possible = (ends[pool], ends[other]), load, True
                 if other != pool:
                     load += work(job, other) - work(job, pool)
@@ -260,5 +252,5 @@ def _steps_in_python(*given: Any) -> float:
             keep(best_lists, best_lengths)
         temperature *= cooling
     keep(lists_, lengths_)
-    random_[0] = word
+    random_[0] = random.word
     return best

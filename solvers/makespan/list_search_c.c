@@ -77,7 +77,7 @@ static void insert(Search *s, int64_t pool, int64_t at, int32_t job) {
     list[at] = job;
 }
 
-/* Two jobs change places, or one goes to another place: by itself again this undoes it, the places exchanged. */
+/* Two jobs change places, or one goes to another place; the same with the places exchanged undoes it. */
 static void change(Search *s, int exchanges, int64_t pool, int64_t at, int64_t other, int64_t there) {
     if (!exchanges) {
         insert(s, other, there, lifted(s, pool, at));

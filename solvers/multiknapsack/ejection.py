@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.solvers.clock import Clock
-from apportion.solvers.compiled import load
+from apportion.solvers.compiled import Xorshift, load
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
 
 __all__ = ["Ejection"]
@@ -48,7 +48,6 @@ _STEPS_PER_UNIT = 1_000
 """Steps that count as a unit of work."""
 _MOST_EJECTED, _LOOKS = 12, 3
 """Jobs that one step may eject, and how many options that fit each of them is looked for."""
-_WORD = 2**64 - 1
 
 
 class Ejection:
@@ -112,7 +111,7 @@ class Ejection:
         )
         worse = loss[listed]
         self._warm = float(np.quantile(worse[worse > 0.0], _WARM)) if (worse > 0.0).any() else 0.0
-        self._random = np.array([(seed * 2654435761 + 88172645463325252) & _WORD or 1], dtype=np.uint64)
+        self._random = np.array([Xorshift.seeded(seed).word], dtype=np.uint64)
         self._module = load("multiknapsack.ejection_c")
         compiled = self._module is not None
         slower = _SLICE[compiled] / _SLICE[True]
@@ -160,19 +159,10 @@ def steps_in_python(*given: Any) -> float:
     """Make the steps of the compiled twin: the same ones, from the same arrays."""
     *arrays, choice_, best_, random_, steps, samples, temperature, cooling = given
     values, first, capacity, use, owner, left, prices, begins, listed = (array.tolist() for array in arrays)
-    choice, word = choice_.tolist(), int(random_[0])
+    choice, random = choice_.tolist(), Xorshift(int(random_[0]))
+    draw, share = random.draw, random.share
     users: list[list[int]] = [[] for _ in left]
     where = [0] * len(use)
-
-    def draw() -> int:
-        nonlocal word
-        word ^= (word << 13) & _WORD
-        word ^= word >> 7
-        word ^= (word << 17) & _WORD
-        return word
-
-    def share() -> float:
-        return (draw() >> 11) * 2.0**-53
 
     def put(job: int, option: int) -> None:
         choice[job] = option
@@ -276,5 +266,5 @@ def steps_in_python(*given: Any) -> float:
                 for out, before in reversed(moved):
                     put(out, before)
         temperature *= cooling
-    choice_[:], best_[:], random_[0] = choice, best, word
+    choice_[:], best_[:], random_[0] = choice, best, random.word
     return best_value

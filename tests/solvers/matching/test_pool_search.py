@@ -75,7 +75,7 @@ def _best(model: Assignment) -> float:
     return best
 
 
-def test_the_twins_make_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_twins_make_the_same_steps() -> None:
     compiled = load("makespan.list_search_c")
     if compiled is None:
         pytest.skip("the compiled part is not built")
@@ -85,8 +85,8 @@ def test_the_twins_make_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         search = ListSearch(model, _first(model), Clock(SolveOptions()), seed)
         ends = []
         for run in (compiled.run, list_search._steps_in_python):
-            now = [array.copy() for array in search._now]
-            found = [array.copy() for array in search._now]
+            now = [array.copy() for array in search._best]
+            found = [array.copy() for array in search._best]
             word = np.array([seed + 1], dtype=np.uint64)
             ends.append(
                 (run(*search._given, *now, *found, word, 300, 4.0, 0.99, 0.3), now, found, int(word[0]))
@@ -108,11 +108,11 @@ def test_arrays_that_do_not_fit_together_are_refused() -> None:
     model = _drawn(1, 5)
     search = ListSearch(model, _first(model), Clock(SolveOptions()), 0)
     for broken in range(8):
-        given = [np.array(array) for array in (*search._given, *search._now, *search._best, search._random)]
+        given = [np.array(array) for array in (*search._given, *search._best, *search._best, search._random)]
         given[broken] = given[broken].ravel()[:-1].copy()
         with pytest.raises(ValueError, match="do not fit together"):
             compiled.run(*given, 10, 1.0, 0.9, 1.0)
-    lists, lengths = search._now[0].copy(), search._now[1].copy()
+    lists, lengths = search._best[0].copy(), search._best[1].copy()
     lists[0, 0] = 99
     lengths[0] = max(1, lengths[0])
     with pytest.raises(ValueError, match="do not fit together"):
@@ -153,6 +153,19 @@ def test_one_that_closes_ends_it_at_once() -> None:
     search.run(math.inf, lambda _: True)
     assert clock.work == 0
     assert model.objective(search.point) <= model.objective(_first(model))
+
+
+def test_the_last_better_makespan_before_a_limit_is_told() -> None:
+    """A limit may be reached by the steps that found it."""
+    better = 0
+    for seed in range(examples(20)):
+        model = _drawn(seed, 30)
+        search = ListSearch(model, _first(model), Clock(SolveOptions(work_limit=1)), seed)
+        before, heard = search.makespan, list[float]()
+        search.run(math.inf, lambda makespan, heard=heard: bool(heard.append(makespan)))  # type: ignore[misc]
+        assert heard[-1] == search.makespan
+        better += search.makespan < before
+    assert better >= 3
 
 
 def test_a_work_limit_ends_a_deterministic_search_of_gangs() -> None:
