@@ -23,7 +23,7 @@ from apportion.instances.placement.bundles import takes_bundles
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.goals import JobsStoppedGoal, is_much, names_of
 from apportion.instances.placement.kind import as_fixed, limit_tenants, maximizes
-from apportion.instances.placement.program import MOST_CELLS, Form, PodsAt, Program
+from apportion.instances.placement.program import Form, PodsAt, Program
 from apportion.instances.placement.schema import PlacementJob, PlacementOption
 from apportion.instances.placement.site import Site, site_of
 from apportion.instances.tenants.ledger import is_tenanted
@@ -196,7 +196,7 @@ class PlacementByShape:
         names = names_of(instance.wanted)
         self.model = MultipleChoiceKnapsack.from_arrays(
             values,
-            self.asked.table(MOST_CELLS),
+            self.asked.table(),
             self.asked.offsets,
             self.asked.rooms,
             sense="maximize" if maximizes(instance) else "minimize",

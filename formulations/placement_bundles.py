@@ -27,7 +27,7 @@ from apportion.instances.placement.bundles import (
 )
 from apportion.instances.placement.kind import as_fixed, limit_tenants
 from apportion.instances.placement.placed import Placed
-from apportion.instances.placement.program import MOST_CELLS, Row
+from apportion.instances.placement.program import Row
 from apportion.instances.placement.rules import MaxMovesRule
 from apportion.models.pods import PodMenus, PodPacking, beside_others, best_fit, keeps_rooms, left_over
 from apportion.models.uses import beside
@@ -183,7 +183,7 @@ class PlacementByBundle(PlacementByShape):
         other = copy(self)
         other.asked = self.asked.beside(rows)
         other.model = other.plain = self.plain.under(
-            other.asked.table(MOST_CELLS), other.asked.rooms, other.asked.names
+            other.asked.table(), other.asked.rooms, other.asked.names
         )
         multipliers = np.zeros(other.model.num_capacities)
         multipliers[self._sharing] = prices

@@ -147,12 +147,8 @@ def _columns(
     most_shapes: int | None = None,
     *,
     bundled_by: Mapping[str, Sequence[int]] | None = None,
-    most_cells: int | None = None,
 ) -> Any:
-    """Return the choosers and rows of the first goal, by bundles and weights where these are given.
-
-    Uses are an array, as proofs read them, or sparse beyond so many cells.
-    """
+    """Return the choosers and rows of the first goal, by bundles and weights where these are given."""
     import numpy as np
 
     from apportion.instances.columns import Columns
@@ -175,7 +171,7 @@ def _columns(
         made.choosers,
         asked.offsets,
         floats if exact else [value.as_integer_ratio() for value in values],
-        asked.table(most_cells),
+        asked.table(),
         asked.names,
         asked.rooms.tolist(),
         names=lambda: [made.labels[column] for column in asked.columns.tolist()],
@@ -204,7 +200,6 @@ def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) 
     """Return the bound of prices of the rows of any formulation: by shape, by bundle, or by pod."""
     from apportion.instances.columns import price_bound
     from apportion.instances.placement.bundles import BY_BUNDLE, is_huge, weights_in
-    from apportion.instances.placement.program import MOST_CELLS
 
     stated: list[dict[str, Any]] = [] if is_huge(instance) else [{}, {"most_shapes": 0}]
     if BY_BUNDLE in multipliers or not stated:
@@ -212,14 +207,12 @@ def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) 
     columns = None
     for way in stated:
         with suppress(ValueError):  # weights of no bundle, or of other kinds of pods
-            made = _columns(instance, **way, most_cells=MOST_CELLS)
+            made = _columns(instance, **way)
             columns = columns or made  # of which is said what the multipliers lack
             if set(made.capacities) == multipliers.keys():
                 columns = made
                 break
-    return price_bound(
-        PLACEMENT, instance, multipliers, columns or _columns(instance, bundled_by={}, most_cells=MOST_CELLS)
-    )
+    return price_bound(PLACEMENT, instance, multipliers, columns or _columns(instance, bundled_by={}))
 
 
 def _remarks(

@@ -159,6 +159,14 @@ class Placed:
             if node in inside
         )
 
+    def taken(self, resource: str) -> NDArray[np.int64]:
+        """Return int64 [nodes]: what pods of the plan take of a resource."""
+        found = np.zeros(len(self.site.nodes), dtype=np.int64)
+        for of, on in self.after.items():
+            for node, number in on.items():
+                found[self.site.number[node]] += number * self.amount(of, resource)
+        return found
+
     def select(self, names: Iterable[str]) -> set[Pods]:
         """Return the pods that a rule names."""
         return selected_pods(self.instance.jobs, names)
@@ -209,10 +217,5 @@ def _fits(placed: Placed, option: PlacementOption, pods: PlacementPods) -> str:
 def _rooms(placed: Placed, pods: PlacementPods, *, beside: bool) -> NDArray[np.int64]:
     """Return int64 [nodes]: how many such pods fit, beside those of the plan or alone."""
     site = placed.site
-    free = {name: site.free(name) for name in site.limited}
-    if beside:
-        free = {
-            name: left - np.array([placed.load([node], name) for node in site.nodes])
-            for name, left in free.items()
-        }
+    free = {name: site.free(name) - (placed.taken(name) if beside else 0) for name in site.limited}
     return site.rooms(pods, free)

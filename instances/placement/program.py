@@ -24,7 +24,6 @@ from apportion.instances.placement.schema import (
 from apportion.instances.placement.site import Site
 
 __all__ = [
-    "MOST_CELLS",
     "NOTHING",
     "Class",
     "Form",
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 Integers = NDArray[np.int64]
-MOST_CELLS = 4_000_000
+_MOST_CELLS = 4_000_000
 """Columns times rows from which on what columns use is kept sparse."""
 Shape = tuple[tuple[int, int, int], ...]
 """How pods lie: class, node and count."""
@@ -174,11 +173,11 @@ class Question(NamedTuple):
         rooms = np.append(self.rooms, np.array([row.room for row in rows], dtype=np.int64))
         return self._replace(cells=cells, names=[*self.names, *(row.name for row in rows)], rooms=rooms)
 
-    def table(self, most_cells: int | None = None) -> Any:
-        """Return int64 [columns, rows]: what columns use of every row; sparse beyond so many cells."""
+    def table(self) -> Any:
+        """Return int64 [columns, rows]: what columns use of every row; sparse beyond `_MOST_CELLS` cells."""
         columns, rows, uses = self.cells
         shape = self.columns.size, len(self.names)
-        if most_cells is not None and shape[0] * shape[1] > most_cells:
+        if shape[0] * shape[1] > _MOST_CELLS:
             from scipy.sparse import csc_array
 
             return csc_array((uses, (columns, rows)), shape=shape)
@@ -473,19 +472,18 @@ def _shifted(
 ) -> tuple[Integers, Integers, int]:
     """Return a row whose factors are at least 0, and 0 for some column of every chooser."""
     form = summed(columns, np.asarray(factors, dtype=np.int64))
-    touched = np.unique(owner[form.columns])
-    sizes = np.diff(offsets)[touched]
-    every = np.repeat(offsets[touched] - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes) + np.arange(
-        int(sizes.sum())
-    )
-    uses = np.zeros(every.size, dtype=np.int64)
-    uses[np.searchsorted(every, form.columns)] = form.factors
-    if not every.size:
-        return every, uses, room
-    least = np.minimum.reduceat(uses, np.concatenate(([0], np.cumsum(sizes)[:-1])))
-    uses -= np.repeat(least, sizes)
+    touched, first, count = np.unique(owner[form.columns], return_index=True, return_counts=True)
+    smallest = np.minimum.reduceat(form.factors, first)
+    least = np.zeros(offsets.size - 1, dtype=np.int64)  # also of the columns that the row does not name
+    least[touched] = np.where(count == np.diff(offsets)[touched], smallest, np.minimum(smallest, 0))
+    named, uses = form.columns, form.factors
+    if smallest.min(initial=0) < 0:
+        named = np.union1d(named, np.flatnonzero(least[owner] < 0))
+        uses = np.zeros(named.size, dtype=np.int64)
+        uses[np.searchsorted(named, form.columns)] = form.factors
+    uses = uses - least[owner[named]]
     some = uses > 0
-    return every[some], uses[some], room - int(least.sum())
+    return named[some], uses[some], room - int(least.sum())
 
 
 def _most(columns: Integers, uses: Integers, owner: Integers) -> int:

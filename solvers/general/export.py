@@ -25,6 +25,9 @@ _NOTHING = "%nothing"
 """The one column, fixed at 0, of a model that has none: LP has no empty rows, MPS readers drop them."""
 _FAR = "-1e30"
 """The side of a row that binds nothing: readers take 1e20 and beyond for infinite."""
+_LEGAL = {code: f"%{code:02X}" for code in range(128) if not chr(code).isalnum() and chr(code) not in ",.;_"}
+_LEGAL |= {ord("["): "(", ord("]"): ")"}
+"""What becomes of a character."""
 _RESERVED = frozenset(
     [
         "max",
@@ -66,8 +69,9 @@ _RESERVED = frozenset(
 
 def legal(name: str) -> str:
     """Return a name that LP and MPS readers take: no blanks, operators, keywords, or start like a number."""
-    text = quote(name, safe="[],.;_").replace("-", "%2D").replace("~", "%7E")
-    text = text.replace("[", "(").replace("]", ")")
+    text = name.translate(_LEGAL)
+    if not text.isascii():
+        text = quote(text, safe="%(),.;")
     if text[:1] in ("", ".", ";", ",", "e", "E") or text[:1].isdigit() or text.lower() in _RESERVED:
         return f"%{ord(text[0]):02X}{text[1:]}" if text else "%"
     return text
@@ -81,11 +85,12 @@ def readable(name: str) -> str:
 
 def _all_legal(names: Iterable[str]) -> list[str]:
     """Return legal names, told apart where they are equal."""
-    seen: Counter[str] = Counter()
-    unique = []
-    for name in map(legal, names):
-        seen[name] += 1
-        unique.append(name if seen[name] == 1 else f"{name}%#{seen[name]}")
+    unique = list(map(legal, names))
+    if len(set(unique)) < len(unique):
+        seen: Counter[str] = Counter()
+        for at, name in enumerate(unique):
+            seen[name] += 1
+            unique[at] = name if seen[name] == 1 else f"{name}%#{seen[name]}"
     return unique
 
 

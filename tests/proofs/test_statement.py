@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 import apportion
+from apportion.instances.placement import program
 from apportion.instances.tenants.ledger import under_floors
 from apportion.proofs import Claim, Proof, reference
 from apportion.proofs.certificate import encode, instance_digest
 from apportion.proofs.statement import statement_of
 from tests.forgeries.forging import drawn_case
+from tests.hunt import draw_placement
 from tests.hunt.truth import truth_of, truth_under
 from tests.proofs.claims import KINDS
 from tests.proofs.enumerated import best
@@ -87,3 +89,10 @@ def test_the_reference_stops_before_a_wide_table_takes_its_memory() -> None:
     many = matching(divisible=False, count=1_000, jobs=200)
     proof = Proof(instance_digest(many), Claim("no_better_plan", 3.0), shift=0, prices=(), apart=(0,))
     assert reference.check(statement_of(many), encode(proof)) == (None, "too large a table")
+
+
+def test_a_statement_from_sparse_uses_is_that_from_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [apportion.read(draw_placement.instance(Random(f"sparse {at}"))) for at in range(12)]
+    dense = [statement_of(instance) for instance in drawn]
+    monkeypatch.setattr(program, "_MOST_CELLS", 0)
+    assert [statement_of(instance) for instance in drawn] == dense

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,7 +72,10 @@ class Block:
 
     def elements(self) -> Iterator[str]:
         """Yield the name of every element in order."""
-        return (self.element(position) for position in range(self.size))
+        if self.shape == ():
+            return iter([self.name])
+        axes = [map(str, range(n)) for n in self.shape] if self.labels is None else self.labels
+        return (f"{self.name}[{','.join(parts)}]" for parts in product(*axes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

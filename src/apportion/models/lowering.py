@@ -5,7 +5,7 @@ Lower an `Assignment` to a mixed-integer linear model, and carry points both way
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,10 @@ class OptionLabels(Sequence[str]):
     def __getitem__(self, position: int) -> str:  # type: ignore[override]
         job = int(np.searchsorted(self.offsets, position, side="right")) - 1
         return f"{self.jobs[job]},{self.options[position]}"
+
+    def __iter__(self) -> Iterator[str]:
+        owners = np.arange(len(self.jobs)).repeat(np.diff(self.offsets)).tolist()
+        return (f"{self.jobs[job]},{option}" for job, option in zip(owners, self.options, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

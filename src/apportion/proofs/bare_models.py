@@ -29,13 +29,16 @@ def columns(subject: Any, *, one_by_one: bool = False) -> Columns:
     subject
         What a proof is about.
     one_by_one
-        Whether every option is asked for: not the quicker columns that its kind may have.
+        Whether every option is asked for, its uses sparse or not: not the quicker columns that its kind
+        may have.
     """
     if isinstance(subject, MultipleChoiceKnapsack):
         return _of_menus(subject)
     if isinstance(subject, Assignment):
         return _of_assignment(subject)
-    found = (listed if one_by_one and not relaxes(subject) else columns_of)(kind_of(subject), subject)
+    if one_by_one:
+        return (columns_of if relaxes(subject) else listed)(kind_of(subject), subject)
+    found = columns_of(kind_of(subject), subject)
     return found if isinstance(found.uses, np.ndarray) else replace(found, uses=dense(found.uses))
 
 

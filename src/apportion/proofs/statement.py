@@ -20,6 +20,7 @@ from apportion.instances import kind_of
 from apportion.instances.columns import Columns, PoolUse
 from apportion.instances.options import Place
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from apportion.models.uses import by_row, sparse
 from apportion.proofs.bare_models import columns, relaxes
 from apportion.proofs.certificate import instance_digest
 
@@ -50,24 +51,26 @@ def statement_of(instance: Any, plan: Any = None) -> Statement:
 
 def _stated(given: Columns) -> Statement:
     distinct, held, nodes = _apart(given.capacities), given.pool_use, given.nodes or {}
-    gpus = [(k, name) for k, name in enumerate(given.capacities) if name in nodes]
+    gpus = {k: name for k, name in enumerate(given.capacities) if name in nodes}
+    first, which, amount = by_row(given.uses if isinstance(given.uses, np.ndarray) else sparse(given.uses))
     options = []
     for row, (name, value) in enumerate(zip(given.names(), given.values, strict=True)):
-        uses = {distinct[k]: int(given.uses[row, k]) for k in np.flatnonzero(given.uses[row]).tolist()}
+        cells = range(first[row], first[row + 1])
+        uses = {distinct[which[at]]: amount[at] for at in cells}
         option = {"name": name, "value": _number(value), "uses": uses}
         if held is not None and held.pool[row] >= 0:
             option |= _on(held, row)
-        for k, gpu_type in gpus:
-            if given.uses[row, k]:
-                option |= {"gpu_type": gpu_type, "gpus": int(given.uses[row, k])}
+        for at in cells:
+            if which[at] in gpus:
+                option |= {"gpu_type": gpus[which[at]], "gpus": amount[at]}
         options.append(option)
     number = {} if held is None else {pool.name: at for at, pool in enumerate(held.pools)}
     jobs = []
-    for job, (first, last) in enumerate(pairwise(given.offsets.tolist())):
+    for job, (begin, end) in enumerate(pairwise(given.offsets.tolist())):
         waits = given.waits is not None and given.waits[job]
         nothing: list[Statement] = [{"name": None, "value": 0, "uses": {}}] if waits else []
         barred = [_place(number[one.pool], one) for one in (given.barred or {}).get(job, ())]
-        own: Statement = {"name": given.jobs[job], "options": [*options[first:last], *nothing]}
+        own: Statement = {"name": given.jobs[job], "options": [*options[begin:end], *nothing]}
         jobs.append(own | ({"barred": barred} if barred else {}))
     return {
         "goal": given.goal,
@@ -99,8 +102,7 @@ def _place(pool: int, place: Place) -> Statement:
 
 def _number(value: float | tuple[int, int]) -> int | str:
     """Return a number exactly: a whole one as it is, a fraction as text."""
-    above, below = value if isinstance(value, tuple) else float(value).as_integer_ratio()
-    above, below = Fraction(above, below).as_integer_ratio()
+    above, below = (Fraction(*value) if isinstance(value, tuple) else float(value)).as_integer_ratio()
     return above if below == 1 else f"{above}/{below}"
 
 
