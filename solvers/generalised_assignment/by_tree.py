@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.assignment import Assignment
+from apportion.models.exact_sums import exact_sum
 from apportion.solvers.search.assignment_tree import (
     LARGEST_SUM,
     MOST_JOBS,
@@ -517,7 +518,7 @@ class TreeSearch:
         least = max(least, self._cheapest)
         if self.choice is not None:
             sign = -1 if model.goal == "value" else 1
-            own = sign * _exact(model, self.choice)
+            own = sign * exact_sum(model.values[self.choice[self.choice >= 0]])
             if least >= own:
                 return model.objective(self.choice)
         rounded = _down(least)
@@ -554,15 +555,11 @@ def _arrays(
     return rows, whole, use, np.where(limited, room, 0)
 
 
-def _exact(model: Assignment, choice: NDArray[np.int64]) -> Fraction:
-    return sum((Fraction(value) for value in model.values[choice[choice >= 0]].tolist()), Fraction(0))
-
-
 def _cheapest(model: Assignment, rows: NDArray[np.int64], open_pairs: NDArray[np.bool_]) -> Fraction:
     """Return what the jobs cost at least, each where it is cheapest, exactly."""
     cost = np.where(rows >= 0, (-1 if model.goal == "value" else 1) * model.values[np.maximum(rows, 0)], 0.0)
     least = np.where(open_pairs, cost, np.inf).min(axis=0)
-    return sum((Fraction(value) for value in least[np.isfinite(least)].tolist()), Fraction(0))
+    return exact_sum(least[np.isfinite(least)])
 
 
 def _down(value: Fraction) -> float:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apportion.models.exact_sums import accurate_sum
+from apportion.models.exact_sums import accurate_sum, exact_sum
 
 
 @given(st.lists(st.sampled_from((1e16, -1e16, 1.0, 0.1, -0.1, 3e-9, 1e-30, 0.0))))
@@ -82,3 +82,8 @@ def test_a_long_sum_is_not_added_up_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(math, "fsum", counted)
     assert accurate_sum(values) == exact
     assert len(asked) == 1 and asked[0] < 50
+
+
+@given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40))
+def test_a_sum_in_fractions_is_exact(values: list[float]) -> None:
+    assert exact_sum(np.array(values)) == sum(map(Fraction, values), Fraction(0))

@@ -11,12 +11,13 @@ Sums of values that cancel: rounded once, whatever was added up.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["accurate_sum", "grid", "over_columns", "over_rows", "product"]
+__all__ = ["accurate_sum", "exact_sum", "grid", "over_columns", "over_rows", "product"]
 
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -30,6 +31,19 @@ _HEADROOM = 2.0**15
 _LEAST, _MOST = 2.0**-800, 2.0**900
 """Magnitudes between which parts neither overflow nor underflow."""
 _PARTS = 4
+
+
+def exact_sum(values: NDArray[np.float64]) -> Fraction:
+    """Return the sum of float64 values in fractions: whole numbers of 53 bits, added up by exponent."""
+    mantissa, exponent = np.frexp(np.asarray(values, dtype=np.float64))
+    whole, total = (mantissa * 2.0**53).astype(np.int64), Fraction(0)
+    for power in np.unique(exponent).tolist():
+        some = whole[exponent == power]
+        parts = (int((some >> 26).sum()) << 26) + int(
+            (some & (2**26 - 1)).sum()
+        )  # 2**36 values and no overflow
+        total += parts * Fraction(2) ** (power - 53)
+    return total
 
 
 def accurate_sum(values: NDArray[np.float64]) -> float:

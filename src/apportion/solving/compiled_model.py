@@ -29,7 +29,7 @@ from apportion.core.solution import GoalResult
 from apportion.formulations.protocol import AssignmentFormulation, KnapsackFormulation, Plan
 from apportion.instances.kinds import ProblemType
 from apportion.models.assignment import Assignment
-from apportion.models.exact_sums import over_columns
+from apportion.models.exact_sums import exact_sum, over_columns
 from apportion.models.lagrangian import exact_lagrangian_bound
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import Lowered, LoweredAssignment, lower, lower_assignment
@@ -116,7 +116,7 @@ def _exact_assignment_objective(model: Assignment, plan: object) -> Fraction:
     """Return the objective in fractions; of pools, whose packing is of doubles, that of the packing."""
     point = np.asarray(plan)
     if model.goal != "makespan":
-        return sum((Fraction(value) for value in model.values[point[point >= 0]].tolist()), Fraction(0))
+        return exact_sum(model.values[point[point >= 0]])
     if model.divisible or (model.counts != 1).any():
         return Fraction(model.objective(point))
     taken = point[point >= 0]
@@ -295,7 +295,7 @@ def _check(model: MultipleChoiceKnapsack, plan: ArrayLike) -> Report:
 
 def _exact_objective(model: MultipleChoiceKnapsack, plan: object) -> Fraction:
     chosen = np.asarray(plan)
-    return sum((Fraction(float(value)) for value in model.values[chosen[chosen >= 0]]), Fraction(0))
+    return exact_sum(model.values[chosen[chosen >= 0]])
 
 
 def _exact_bound(model: MultipleChoiceKnapsack, multipliers: Mapping[str, float]) -> Fraction | None:

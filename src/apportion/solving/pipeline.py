@@ -487,8 +487,7 @@ def solved(
         elif own and not proof and not hold.struck and solution.certificate.source == "solver":
             solution = _walked(solution, structure.model, call)
         if proof and not hold.struck:
-            # in the order of names its jobs are not those of the instance, place for place
-            solution = _proved(solution, call, structure.model if ordered is instance else None)
+            solution = _proved(solution, call)
         return replace(solution, termination=Termination.INTERRUPTED) if hold.struck else solution
 
 
@@ -561,11 +560,11 @@ def _walked(solution: Solution, model: object, call: Call) -> Solution:
     return cross_checked(_interruptible(solution, walked), began)
 
 
-def _proved(solution: Solution, call: Call, model: object) -> Solution:
+def _proved(solution: Solution, call: Call) -> Solution:
     from apportion.solving.evidence import with_proof
 
     def proved() -> Solution:
-        return _proved_in_one_sum(solution, call) or with_proof(solution, call.seconds_left, model)
+        return _proved_in_one_sum(solution, call) or with_proof(solution, call.seconds_left)
 
     return _interruptible(solution, proved)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import combinations, product
 from typing import NamedTuple
@@ -28,7 +28,6 @@ __all__ = [
     "divided_capacities",
     "timed_cuts_of",
     "unit_of_time",
-    "unit_of_times",
 ]
 
 LARGEST_SHIFT = 1100
@@ -51,14 +50,8 @@ _LARGEST_DIVIDED, _SIZES, _SUMS, _DIVIDED = 4096, 8, 10_000_000, 12_000_000
 """Amount of a capacity that is divided at most, different uses of it, words of sums, numbers in all rows."""
 
 
-def claim_at(objective: Fraction | float, *, exactly: bool, maximizes: bool) -> Claim:
-    """Return the claim that no plan beats an objective, weaker by `NEAR` of it where not `exactly`.
-
-    Of a double the margin is a double: a hundredth of a billionth of it is of no account.
-    """
-    if isinstance(objective, float):
-        margin = 0.0 if exactly else NEAR * max(abs(objective), 1e-9)
-        return Claim("no_better_plan", objective + margin if maximizes else objective - margin)
+def claim_at(objective: Fraction, *, exactly: bool, maximizes: bool) -> Claim:
+    """Return the claim that no plan beats an objective, weaker by `NEAR` of it where not `exactly`."""
     allowed = Fraction(0) if exactly else Fraction(NEAR) * max(abs(objective), Fraction(1e-9))
     beyond = objective + allowed if maximizes else objective - allowed
     return Claim("no_better_plan", outward(beyond, upper=maximizes))
@@ -229,15 +222,14 @@ def _holds(least: Mapping[int, int], chosen: Mapping[int, int]) -> bool:
 
 
 def unit_of_time(given: Columns) -> UnitOfTime | None:
-    """Return the unit where the objective is a time, else ``None``."""
+    """Return a unit of times that makes them whole, if together they take at most 44 bits then.
+
+    ``None`` where the objective is no time.
+    """
     if given.goal != "makespan" or given.pool_use is None:
         return None
     barred = [place.time for places in (given.barred or {}).values() for place in places]
-    return unit_of_times([*given.pool_use.time[given.pool_use.pool >= 0].tolist(), *barred])
-
-
-def unit_of_times(times: Sequence[float]) -> UnitOfTime:
-    """Return a shift for times that makes them whole, if together they take at most 44 bits then."""
+    times = [*given.pool_use.time[given.pool_use.pool >= 0].tolist(), *barred]
     total = math.fsum(times)
     if total == 0:
         return UnitOfTime(0, True)

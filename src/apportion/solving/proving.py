@@ -8,7 +8,9 @@ They are rounded to whole numbers, and any numbers >= 0 give a valid bound.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -19,6 +21,7 @@ from scipy.sparse import csr_array
 from apportion.core.errors import BackendUnavailable
 from apportion.core.outcome import SearchTree, meets
 from apportion.instances.columns import Columns
+from apportion.models import MultipleChoiceKnapsack
 from apportion.models.linear import LinearModel, LinearModelBuilder
 from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof
 from apportion.proofs.integer_menus import IntegerArray, IntegerMenus, as_int64, scaled, threshold
@@ -26,6 +29,7 @@ from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.relaxed_rows import Shared, open_share, price_names, shared, shown_by, slacks_of_options
 from apportion.proofs.stating import capacity_names, stated
 from apportion.solvers.general.highs_call import call
+from apportion.solvers.knapsack.dual import multiplier
 from apportion.solving.judge import outward
 from apportion.solving.proof_shapes import (
     LARGEST_SHIFT,
@@ -85,9 +89,9 @@ def draft_of(
     row_multipliers
         float64 [jobs], to be maximised: those of a search that relaxed the rows of jobs.
     seconds
-        What the relaxation of all jobs may take, ``None`` for no limit.
+        What relaxations may take together, ``None`` for no limit.
     """
-    claim = Claim("infeasible")
+    claim, end = Claim("infeasible"), time.perf_counter() + (math.inf if seconds is None else seconds)
     if objective is not None:
         claim = claim_at(objective, exactly=True, maximizes=maximizes)
     named = {} if multipliers is None or isinstance(multipliers, np.ndarray) else multipliers
@@ -115,15 +119,15 @@ def draft_of(
     if thorough and tree is not None and tree.prices.shape[1] == len(menus.capacities):
         return _restated(draft, menus, tree)
     if thorough and row_multipliers is not None and row_multipliers.size == menus.num_jobs:
-        return _relaxed(draft, menus, begin, row_multipliers, seconds)
+        return _relaxed(draft, menus, begin, row_multipliers, end)
     first = [] if begin is None else [begin]
     if thorough and menus.worths.any() and given.pool_use is None and not given.nodes:
-        draft, menus, first = _with_divided(given, draft, menus, first, seconds)
-    return _priced(draft, menus, first, thorough, seconds)
+        draft, menus, first = _with_divided(given, draft, menus, first, end)
+    return _priced(draft, menus, first, thorough, end)
 
 
 def _with_divided(
-    given: Columns, draft: Proof, menus: IntegerMenus, first: list[NDArray[np.float64]], seconds: float | None
+    given: Columns, draft: Proof, menus: IntegerMenus, first: list[NDArray[np.float64]], end: float
 ) -> tuple[Proof, IntegerMenus, list[NDArray[np.float64]]]:
     """Return the draft with divided capacities that have a price in the relaxation, and these prices last.
 
@@ -135,7 +139,7 @@ def _with_divided(
     within = stated(given, wider) if divided else menus
     padded = [np.append(prices, np.zeros(len(divided))) for prices in first]
     root = rooted(within, [_whole(one) for one in padded])
-    prices = None if root.closed else _relaxation_prices(root.menus, seconds)
+    prices = None if root.closed else _relaxation_prices(root.menus, end)
     if prices is None:
         return draft, menus, first
     kept = np.append(np.ones(len(menus.capacities), dtype=np.bool_), prices[len(menus.capacities) :] > 0)
@@ -146,19 +150,23 @@ def _with_divided(
     return wider, stated(given, wider), [*(one[kept] for one in padded), prices[kept]]
 
 
-def _relaxation_prices(menus: IntegerMenus, seconds: float | None) -> NDArray[np.float64] | None:
-    """Return what the linear relaxation of menus pays for capacities, ``None`` where HiGHS does not say.
+def _relaxation_prices(menus: IntegerMenus, end: float) -> NDArray[np.float64] | None:
+    """Return what the linear relaxation of menus pays for capacities, ``None`` where nobody says by the end.
 
-    Where nothing keeps the capacities, it is the ray that says so.
+    That of one capacity is our own dual's; where nothing keeps the capacities, it is the ray that says so.
     """
-    jobs = menus.num_jobs
-    if not jobs or not len(menus.capacities):
+    jobs, left = menus.num_jobs, end - time.perf_counter()
+    if not jobs or not len(menus.capacities) or left <= 0.0:
         return None
-    settings: dict[str, object] = {"threads": 1, "presolve": "off"}
-    if seconds is not None:
-        settings["time_limit"] = max(0.0, seconds)
+    settings: dict[str, object] = {"threads": 1, "presolve": "off", "time_limit": left}
     try:
         unit = 2.0 ** math.frexp(float(np.abs(menus.worths).max(initial=1)))[1]
+        if len(menus.capacities) == 1 and menus.worths.any():
+            values = menus.worths.astype(np.float64) / unit
+            with suppress(ValueError):  # beyond 64 bits, or not even the least uses fit
+                rooms = menus.capacities
+                model = MultipleChoiceKnapsack.from_arrays(values, menus.uses, menus.offsets, rooms)
+                return np.array([multiplier(model)[0] * unit])
         said = call(_relaxation(menus, unit), settings)
     except (BackendUnavailable, OverflowError):
         return None
@@ -310,14 +318,14 @@ def _relaxed(
     menus: IntegerMenus,
     begin: NDArray[np.float64] | None,
     multipliers: NDArray[np.float64],
-    seconds: float | None,
+    end: float,
 ) -> Proof:
     """Return the draft with a vector of rows, and first the jobs whose second option is nearly too bad."""
     first = () if begin is None else (_whole(begin),)
     shift = draft.shift if menus.worths.any() else 0  # where nothing is worth anything any scale will do
     numbers = tuple(round(scaled(number, shift)) for number in multipliers.tolist())
     if any(abs(number) >= LARGEST_ROW for number in numbers):
-        return _priced(draft, menus, [] if begin is None else [begin], True, seconds)
+        return _priced(draft, menus, [] if begin is None else [begin], True, end)
     root = rooted(menus, first, [numbers])
     draft = replace(draft, prices=first, rows=(numbers,))
     if root.closed or not root.jobs.size:
@@ -333,7 +341,7 @@ def _priced(
     menus: IntegerMenus,
     known: list[NDArray[np.float64]],
     thorough: bool,
-    seconds: float | None,
+    end: float,
 ) -> Proof:
     """Return the draft with vectors of prices, those known first, and an order of jobs."""
     vectors = [_whole(prices) for prices in known]
@@ -341,7 +349,7 @@ def _priced(
     for _ in range(2 if thorough or not known else 0):  # the second is that of what the first leaves
         if root.closed or not root.jobs.size:
             break
-        if (prices := _relaxation_prices(root.menus, seconds)) is not None:
+        if (prices := _relaxation_prices(root.menus, end)) is not None:
             vectors.append(_whole(prices))
             root = rooted(menus, vectors)
     unique = tuple(dict.fromkeys(vector for vector in vectors if any(vector)))
@@ -350,12 +358,12 @@ def _priced(
         return draft
     order = _order(root)
     if thorough and vectors and len(menus.capacities) > 1:
-        deep = [prices for prices in _of_depths(root, order, seconds) if any(prices)]
+        deep = [prices for prices in _of_depths(root, order, end) if any(prices)]
         draft = replace(draft, prices=tuple(dict.fromkeys((*unique, *deep))))
     return replace(draft, order=tuple(root.jobs[order].tolist()))
 
 
-def _of_depths(root: Root, order: NDArray[np.int64], seconds: float | None) -> Iterator[tuple[int, ...]]:
+def _of_depths(root: Root, order: NDArray[np.int64], end: float) -> Iterator[tuple[int, ...]]:
     """Yield prices for the last jobs of an order, once for each share of them, the others at their best."""
     menus, losses = root.menus, root.losses[-1]
     owner = np.repeat(np.arange(menus.num_jobs), np.diff(menus.offsets))
@@ -368,7 +376,7 @@ def _of_depths(root: Root, order: NDArray[np.int64], seconds: float | None) -> I
         own, sizes = still[owner], np.diff(menus.offsets)[still]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         part = IntegerMenus(menus.worths[own], menus.uses[own], offsets, left, menus.threshold)
-        if (prices := _relaxation_prices(part, seconds)) is not None:
+        if (prices := _relaxation_prices(part, end)) is not None:
             yield _whole(prices)
 
 
