@@ -319,7 +319,8 @@ def _rough(
     """
     scale = np.maximum(menus.capacities, 1.0)
     floor = float(menus.values[anchor].sum())
-    starts = [np.zeros(scale.size), _together(menus, np.ones(scale.size)), _together(menus, 1.0 / scale)]
+    some = menus.every(1 + menus.num_options // _LARGE)
+    starts = [np.zeros(scale.size), _together(some, np.ones(scale.size)), _together(some, 1.0 / scale)]
     starts += [] if near is None else [near]
     prices = min(starts, key=lambda start: bound_at(menus, start))
     best, least = prices, np.inf
@@ -430,6 +431,8 @@ def residual_core(core: OptionTable) -> ResidualCore:
 
 _MANY_JOBS, _SAMPLED, _STRIDE = 15_000, 5_000, 8
 """Of so many jobs at least, so many or one in so many are priced first,"""
+_LARGE = 200_000
+"""Options of a sample beyond which it is priced like all, from a sample of its own;"""
 _UNDECIDED = 16
 """at whose prices one in so many options is of little loss;"""
 _TURNS = 30
@@ -461,8 +464,12 @@ def narrowed(
     count = 1 + menus.num_options // (4 * _UNDECIDED)
     further = count
     if near is None:
-        further = 4 * count
-        found = _solved(menus.every(max(1, min(_STRIDE, menus.num_jobs // _SAMPLED))), left())
+        stride = max(1, min(_STRIDE, menus.num_jobs // _SAMPLED))
+        wide = menus.num_options > stride * _LARGE
+        further = count if wide else 4 * count
+        sample = menus.every(_STRIDE if wide else stride)
+        again = sample.num_options > _LARGE and sample.num_jobs < menus.num_jobs
+        found = narrowed(sample, left) if again else _solved(sample, left())
         if found is None or found[1] is None:
             return None
         near = found[0]

@@ -75,9 +75,24 @@ def by_density(
     first = among_least(-density, _FEW * menus.num_jobs)
     for part in (first, ~first):  # most jobs are done by the first, and the others are not even sorted
         mine = part & ~done[menus.job[some]]
+        if part is not first and menus.is_sparse:
+            mine[mine] = _may_fit(menus, some[mine], fallback, left)
         order = some[mine][np.argsort(-density[mine], kind="stable")]
         left = _take_in_order(menus, order, fallback, chosen, done, left)
     return chosen
+
+
+def _may_fit(
+    menus: OptionTable, options: NDArray[np.int64], fallback: NDArray[np.int64], left: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return bool [options]: what fits into what is left and the most that any job gives back."""
+    given_back = np.zeros(menus.num_capacities)
+    capacity, _, use = menus.entries_by_option(fallback)
+    np.maximum.at(given_back, capacity, use)
+    capacity, place, use = menus.entries_by_option(options)
+    may = np.ones(options.size, dtype=np.bool_)
+    may[place[use > (left + given_back)[capacity]]] = False
+    return may
 
 
 def _take_one_by_one(
@@ -122,19 +137,13 @@ def _take_in_order(
     """Take every option that fits in the place of its job's fallback, in order; return what is left."""
     if menus.is_sparse and menus.num_capacities >= _SEVERAL:
         return _take_one_by_one(menus, order, fallback, chosen, done, left)
-    first, size, given_back = 0, _FIRST, np.zeros(menus.num_capacities)
-    if menus.is_sparse:
-        capacity, _, use = menus.entries_by_option(fallback)
-        np.maximum.at(given_back, capacity, use)
+    first, size = 0, _FIRST
     while first < order.size and not done.all():
         look = order[first : first + size]
         first += size
         look = look[~done[menus.job[look]]]
         if menus.is_sparse:  # what cannot fit whatever its job gives back is not written out
-            capacity, place, use = menus.entries_by_option(look)
-            may = np.ones(look.size, dtype=np.bool_)
-            may[place[use > left[capacity] + given_back[capacity]]] = False
-            look = look[may]
+            look = look[_may_fit(menus, look, fallback, left)]
         if not look.size:
             size = min(2 * size, _LARGEST)
             continue

@@ -240,8 +240,10 @@ class _Run:
         late = self._late_soon() if sparse else self._clock.late
         near_choices(menus, top, dual.multipliers, first, best, late)
         self._mark("repair")
-        searched = not best.proven and not best.close and (sparse or not quick)
-        under = with_implied_rows(menus) if searched and filled_by_few(menus, dual.multipliers) else menus
+        if (ended := self._shown.ended(self._clock)) is not None:
+            return ended
+        few = (sparse or not quick) and filled_by_few(menus, dual.multipliers)
+        under = with_implied_rows(menus) if few else menus
         if sparse or under is not menus:
             rest = best, self._shown, self._options, self._clock, self._counters, self._mark
             search_sparse = SparseSearch(menus, dual, *rest, places)

@@ -58,11 +58,13 @@ def unlimited() -> None:
 
 
 @pytest.mark.parametrize("make", [racks, queues])
+@pytest.mark.parametrize("large", [200_000, 60], ids=["of a sample", "of a sample of a sample"])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_prices_are_those_of_the_relaxation_of_all_jobs(
-    make: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+    make: Any, seed: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(linear_dual, "_SAMPLED", 150)
+    monkeypatch.setattr(linear_dual, "_LARGE", large)
     menus = table(make(600, 30, seed))
     whole, found = linear_dual._solved(menus, None), linear_dual.narrowed(menus, unlimited)
     assert whole is not None and found is not None and found[1] is not None
