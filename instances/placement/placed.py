@@ -150,21 +150,15 @@ class Placed:
 
     def load(self, nodes: Iterable[str], resource: str, where: Mapping[Pods, On] | None = None) -> int:
         """Return what pods at these nodes take of a resource."""
-        inside, on_nodes = set(nodes), self.after if where is None else where
-        return sum(
-            number * self.amount(of, resource)
-            for of, on in on_nodes.items()
-            if of in self.pods
-            for node, number in on.items()
-            if node in inside
-        )
+        taken = self.taken(resource, where)
+        return sum(taken[node] for node in set(nodes))
 
-    def taken(self, resource: str) -> NDArray[np.int64]:
-        """Return int64 [nodes]: what pods of the plan take of a resource."""
-        found = np.zeros(len(self.site.nodes), dtype=np.int64)
-        for of, on in self.after.items():
-            for node, number in on.items():
-                found[self.site.number[node]] += number * self.amount(of, resource)
+    def taken(self, resource: str, where: Mapping[Pods, On] | None = None) -> Counter[str]:
+        """Return what pods take of a resource at every node, in the plan or where they are said to be."""
+        found: Counter[str] = Counter()
+        for of, on in (self.after if where is None else where).items():
+            for node, number in on.items() if of in self.pods else ():
+                found[node] += number * self.amount(of, resource)
         return found
 
     def select(self, names: Iterable[str]) -> set[Pods]:
@@ -217,5 +211,8 @@ def _fits(placed: Placed, option: PlacementOption, pods: PlacementPods) -> str:
 def _rooms(placed: Placed, pods: PlacementPods, *, beside: bool) -> NDArray[np.int64]:
     """Return int64 [nodes]: how many such pods fit, beside those of the plan or alone."""
     site = placed.site
-    free = {name: site.free(name) - (placed.taken(name) if beside else 0) for name in site.limited}
+    free = {name: site.free(name) for name in site.limited}
+    for name in free if beside else ():
+        taken = placed.taken(name)
+        free[name] = free[name] - np.array([taken[node] for node in site.nodes])
     return site.rooms(pods, free)

@@ -85,12 +85,11 @@ def readable(name: str) -> str:
 
 def _all_legal(names: Iterable[str]) -> list[str]:
     """Return legal names, told apart where they are equal."""
-    unique = list(map(legal, names))
-    if len(set(unique)) < len(unique):
-        seen: Counter[str] = Counter()
-        for at, name in enumerate(unique):
-            seen[name] += 1
-            unique[at] = name if seen[name] == 1 else f"{name}%#{seen[name]}"
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in map(legal, names):
+        seen[name] += 1
+        unique.append(name if seen[name] == 1 else f"{name}%#{seen[name]}")
     return unique
 
 

@@ -430,13 +430,13 @@ def residual_core(core: OptionTable) -> ResidualCore:
 
 
 _MANY_JOBS, _SAMPLED, _STRIDE = 15_000, 5_000, 8
-"""Of so many jobs at least, so many or one in so many are priced first,"""
+"""Jobs from which on a sample is priced first: so many of them, or one in so many."""
 _LARGE = 200_000
-"""Options of a sample beyond which it is priced like all, from a sample of its own;"""
+"""Options that a sample has at most: a larger one is priced from a sample of its own."""
 _UNDECIDED = 16
-"""at whose prices one in so many options is of little loss;"""
+"""One in so many options counts as one of little loss at the prices of a sample."""
 _TURNS = 30
-"""portions of options after which all are handed over."""
+"""Portions of options after which all are handed over."""
 
 
 def narrowed(

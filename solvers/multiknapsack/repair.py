@@ -73,25 +73,24 @@ def by_density(
     density = gain[some] / more[some]
     done = np.zeros(menus.num_jobs, dtype=np.bool_)
     first = among_least(-density, _FEW * menus.num_jobs)
+    given_back = np.zeros(menus.num_capacities)  # the most that any job does
+    if menus.is_sparse:
+        capacity, _, use = menus.entries_by_option(fallback)
+        np.maximum.at(given_back, capacity, use)
     for part in (first, ~first):  # most jobs are done by the first, and the others are not even sorted
         mine = part & ~done[menus.job[some]]
         if part is not first and menus.is_sparse:
-            mine[mine] = _may_fit(menus, some[mine], fallback, left)
+            mine[mine] = _may_fit(menus, some[mine], left + given_back)
         order = some[mine][np.argsort(-density[mine], kind="stable")]
-        left = _take_in_order(menus, order, fallback, chosen, done, left)
+        left = _take_in_order(menus, order, fallback, chosen, done, left, given_back)
     return chosen
 
 
-def _may_fit(
-    menus: OptionTable, options: NDArray[np.int64], fallback: NDArray[np.int64], left: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Return bool [options]: what fits into what is left and the most that any job gives back."""
-    given_back = np.zeros(menus.num_capacities)
-    capacity, _, use = menus.entries_by_option(fallback)
-    np.maximum.at(given_back, capacity, use)
+def _may_fit(menus: OptionTable, options: NDArray[np.int64], room: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return bool [options]: what by itself uses no more than there is of any capacity."""
     capacity, place, use = menus.entries_by_option(options)
     may = np.ones(options.size, dtype=np.bool_)
-    may[place[use > (left + given_back)[capacity]]] = False
+    may[place[use > room[capacity]]] = False
     return may
 
 
@@ -133,6 +132,7 @@ def _take_in_order(
     chosen: NDArray[np.int64],
     done: NDArray[np.bool_],
     left: NDArray[np.float64],
+    given_back: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Take every option that fits in the place of its job's fallback, in order; return what is left."""
     if menus.is_sparse and menus.num_capacities >= _SEVERAL:
@@ -143,7 +143,7 @@ def _take_in_order(
         first += size
         look = look[~done[menus.job[look]]]
         if menus.is_sparse:  # what cannot fit whatever its job gives back is not written out
-            look = look[_may_fit(menus, look, fallback, left)]
+            look = look[_may_fit(menus, look, left + given_back)]
         if not look.size:
             size = min(2 * size, _LARGEST)
             continue

@@ -252,8 +252,8 @@ class _Run:
                 if isinstance(found, StopReason):
                     return found
                 menus = found
-        if (ended := self._shown.ended(self._clock)) is not None:
-            return ended
+            if (ended := self._shown.ended(self._clock)) is not None:
+                return ended
         if not sparse:
             self._near_start(menus, dual.multipliers, start)
         kept = menus if quick else without_dominated(menus)

@@ -39,10 +39,8 @@ def exact_sum(values: NDArray[np.float64]) -> Fraction:
     whole, total = (mantissa * 2.0**53).astype(np.int64), Fraction(0)
     for power in np.unique(exponent).tolist():
         some = whole[exponent == power]
-        parts = (int((some >> 26).sum()) << 26) + int(
-            (some & (2**26 - 1)).sum()
-        )  # 2**36 values and no overflow
-        total += parts * Fraction(2) ** (power - 53)
+        high, low = int((some >> 26).sum()), int((some & (2**26 - 1)).sum())  # no overflow below 2**36 values
+        total += ((high << 26) + low) * Fraction(2) ** (power - 53)
     return total
 
 

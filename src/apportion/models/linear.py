@@ -60,22 +60,21 @@ class Block:
 
     def element(self, position: int) -> str:
         """Return the name of one element, for instance ``x[j0,n3]``."""
-        if self.shape == ():
-            return self.name
         index = np.unravel_index(position, self.shape)
         parts = (
             [str(i) for i in index]
             if self.labels is None
             else [labels[int(i)] for labels, i in zip(self.labels, index, strict=True)]
         )
-        return f"{self.name}[{','.join(parts)}]"
+        return self._named(parts)
 
     def elements(self) -> Iterator[str]:
         """Yield the name of every element in order."""
-        if self.shape == ():
-            return iter([self.name])
         axes = [map(str, range(n)) for n in self.shape] if self.labels is None else self.labels
-        return (f"{self.name}[{','.join(parts)}]" for parts in product(*axes))
+        return map(self._named, product(*axes))
+
+    def _named(self, parts: Sequence[str]) -> str:
+        return f"{self.name}[{','.join(parts)}]" if parts else self.name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

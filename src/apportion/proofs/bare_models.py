@@ -33,13 +33,14 @@ def columns(subject: Any, *, one_by_one: bool = False) -> Columns:
         may have.
     """
     if isinstance(subject, MultipleChoiceKnapsack):
-        return _of_menus(subject)
-    if isinstance(subject, Assignment):
-        return _of_assignment(subject)
-    if one_by_one:
-        return (columns_of if relaxes(subject) else listed)(kind_of(subject), subject)
-    found = columns_of(kind_of(subject), subject)
-    return found if isinstance(found.uses, np.ndarray) else replace(found, uses=dense(found.uses))
+        found = _of_menus(subject)
+    elif isinstance(subject, Assignment):
+        found = _of_assignment(subject)
+    else:
+        made = listed if one_by_one and not relaxes(subject) else columns_of
+        found = made(kind_of(subject), subject)
+    as_it_is = one_by_one or isinstance(found.uses, np.ndarray)
+    return found if as_it_is else replace(found, uses=dense(found.uses))
 
 
 def relaxes(subject: Any) -> bool:
@@ -56,7 +57,7 @@ def _of_menus(model: MultipleChoiceKnapsack) -> Columns:
         [f"{job}" for job in range(model.num_jobs)],
         model.offsets,
         model.values,
-        model.uses,
+        model.matrix,
         list(model.capacity_names),
         model.capacities.tolist(),
         ~model.required,

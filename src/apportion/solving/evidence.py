@@ -102,16 +102,18 @@ def _first_accepted(solution: Solution, limits: Limits) -> tuple[Proof | str, fl
     tree = None if solution.outcome is None else solution.outcome.tree
     quick = limits if tree is not None else Limits(_QUICK_STATES, limits.kept, limits.seconds)
     checking = 0.0
+
+    def left() -> float | None:
+        return None if limits.seconds is None else max(0.0, limits.seconds - (time.perf_counter() - begun))
+
     try:
         given = columns(instance)
     except InvalidInstance as error:  # sparse uses of which there are too many for an array
         return str(error), checking
     target = _target(solution)
-    attempts: list[tuple[bool, bool, SearchTree | None]] = [(True, True, None), (False, True, None)]
-    attempts.insert(0, (True, False, None) if tree is None else (True, True, tree))
-    for exactly, thorough, searched in attempts:
-        left = None if limits.seconds is None else limits.seconds - (time.perf_counter() - begun)
-        if verdict is not None and left is not None and left < 0:
+    quickest: tuple[bool, bool, SearchTree | None] = (True, tree is not None, tree)
+    for exactly, thorough, searched in (quickest, (True, True, None), (False, True, None)):
+        if verdict is not None and left() == 0.0:
             break
         try:
             proof = draft_of(
@@ -123,13 +125,12 @@ def _first_accepted(solution: Solution, limits: Limits) -> tuple[Proof | str, fl
                 thorough=thorough,
                 tree=searched,
                 row_multipliers=None if solution.outcome is None else solution.outcome.row_multipliers,
-                seconds=left,
+                seconds=left(),
             )
         except MalformedProof as error:
             return str(error), checking
         began = time.perf_counter()
-        left = None if limits.seconds is None else max(0.0, limits.seconds - (began - begun))
-        walk = replace(limits if thorough else quick, seconds=left)
+        walk = replace(limits if thorough else quick, seconds=left())
         proof, verdict = accepted(instance, proof, walk, given)
         checking += time.perf_counter() - began
         if verdict.proved:

@@ -155,7 +155,7 @@ def test_one_that_closes_ends_it_at_once() -> None:
     assert model.objective(search.point) <= model.objective(_first(model))
 
 
-def test_the_last_better_makespan_before_a_limit_is_told() -> None:
+def test_a_better_makespan_of_the_last_steps_before_a_limit_is_reported() -> None:
     """A limit may be reached by the steps that found it."""
     better = 0
     for seed in range(examples(20)):
