@@ -343,7 +343,7 @@ class PlacementByBundle(PlacementByShape):
                 found += [site.fine.number[node] for node in here for _ in range(on[node])][:count]
         return found
 
-    def placed_near(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def placed_near(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> NDArray[np.int64] | None:
         """Return a choice close by that lies on the nodes; ``None`` if none was found.
 
         Of a bundle that is too full the jobs that best fit does not place are left out, then each of them
@@ -367,14 +367,18 @@ class PlacementByBundle(PlacementByShape):
             return None
         out = np.flatnonzero((found == self._waits) & (choice != self._waits))
         order = out[np.argsort(-self._worths[choice[out]], kind="stable")]
-        return self._of_few_moves(self._filled(found, order))
+        return self._of_few_moves(self._filled(found, order, late))
 
-    def _filled(self, choice: NDArray[np.int64], out: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def _filled(
+        self, choice: NDArray[np.int64], out: NDArray[np.int64], late: Callable[[], bool] = lambda: False
+    ) -> NDArray[np.int64] | None:
         """Return a choice whose nodes are known with the best left for those who have nothing, in order."""
         found, inside = choice.copy(), self._inside(choice)
         room = self.plain.capacities - self.plain.used(found)
         filled = {bundle: _Filled(self._packing(bundle, jobs), jobs) for bundle, jobs in inside.items()}
         for job in out.tolist():
+            if late():
+                break
             row = self._best_left(filled, room, job, int(found[job]))
             room += self.plain.used(found[job : job + 1]) - self.plain.used(np.array([row]))
             found[job] = row

@@ -114,13 +114,15 @@ class PlacedFormulation(KnapsackFormulation, Protocol):
 class NearPlacingFormulation(PlacedFormulation, Protocol):
     """A placed formulation that finds choices close by that lie on the nodes."""
 
-    def placed_near(self, choice: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def placed_near(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> NDArray[np.int64] | None:
         """Return a choice close by that can be placed; ``None`` if none was found.
 
         Parameters
         ----------
         choice
             Keeps all capacities of the first model.
+        late
+            Whether who has nothing any more is to be left without.
         """
         ...
 

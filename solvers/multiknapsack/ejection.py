@@ -83,33 +83,29 @@ class Ejection:
     ) -> None:
         self._best, self._clock = best, clock
         self.steps, self._seconds = 0, 0.0
-        self._menus = menus
-        order = np.lexsort((loss, menus.job))
+        order = np.lexsort((loss, menus.job))  # as lists are read
+        self._menus, self._order = menus, order
+        capacity, option, use = menus.entries_by_option(order)
+        amounts = np.bincount(option, minlength=order.size)
         rank = np.arange(order.size) - menus.offsets[:-1][menus.job[order]]
-        listed = order[rank < _MOST]
-        idle = np.flatnonzero(menus.rows < 0)  # to use nothing is a way out of every step
-        missing = idle[rank[np.argsort(order)][idle] >= _MOST]
-        listed = np.concatenate((listed, missing))
-        listed = listed[np.argsort(menus.job[listed], kind="stable")]
-        sizes = np.bincount(menus.job[listed], minlength=menus.num_jobs)
-        capacity, option, use = menus.entries_by_option()
-        begins = np.concatenate(([0], np.cumsum(sizes)))
-        first = np.concatenate(([0], np.cumsum(np.bincount(option, minlength=menus.num_options))))
+        listed = np.flatnonzero((rank < _MOST) | (amounts == 0))  # to use nothing is a way out of every step
+        sizes = np.bincount(menus.job[order[listed]], minlength=menus.num_jobs)
+        begins, first = (np.concatenate(([0], np.cumsum(counts))) for counts in (sizes, amounts))
         least = _LEAST_PRICE * float(prices.max(initial=0.0))
         if least == 0.0:
             least = float(np.abs(menus.values).mean()) / max(1.0, float(use.mean() if use.size else 1.0))
         self._arrays = (
-            np.ascontiguousarray(menus.values),
+            menus.values[order],
             first.astype(np.int64),
             capacity.astype(np.int32),
             use.astype(np.int64),
-            menus.job[option].astype(np.int32),
+            menus.job[order[option]].astype(np.int32),
             menus.capacities.astype(np.int64),
             np.maximum(prices, least),
             begins.astype(np.int64),
             listed.astype(np.int64),
         )
-        worse = loss[listed]
+        worse = loss[order[listed]]
         self._warm = float(np.quantile(worse[worse > 0.0], _WARM)) if (worse > 0.0).any() else 0.0
         self._random = np.array([Xorshift.seeded(seed).word], dtype=np.uint64)
         self._module = load("multiknapsack.ejection_c")
@@ -125,16 +121,17 @@ class Ejection:
         most = _SECONDS_PER_ENTRY * self._arrays[2].size
         clock, best, until = self._clock, self._best, self._clock.elapsed + min(seconds, most)
         while clock.elapsed < until:
-            choice = best.among(self._menus)
-            if choice is None or self._warm == 0.0:
+            among = best.among(self._menus)
+            if among is None or self._warm == 0.0:
                 return
+            choice = np.argsort(self._order)[among]
             slices = max(1, int(self._steps_until(until) / self._steps))
             cooling = _COLDER ** (1.0 / (slices * self._steps))
-            temperature = self._warm
+            temperature, rows = self._warm, self._menus.rows[self._order]
             for _ in range(slices):
                 if clock.stopped() is not None or clock.elapsed >= until or best.close or best.proven:
                     return
-                best.take(self._menus.rows[self._slice(choice, temperature, cooling)])
+                best.take(rows[self._slice(choice, temperature, cooling)])
                 temperature *= cooling**self._steps
             self._length = min(_LONGER * self._length, self._longest)
 

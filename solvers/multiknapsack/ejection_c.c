@@ -18,6 +18,7 @@ typedef struct {
     const int32_t *capacity, *owner;                           /* [entries] */
     int64_t jobs, entries, places;
     int64_t *choice, *left, *count, *start, *users, *where; /* users: entries that are taken, capacity by capacity */
+    int64_t *lacked; /* [options]: the entry, from the option's first, that had no room the last time */
     uint64_t random;
 } Search;
 
@@ -52,9 +53,14 @@ static void take_away(Search *s, int64_t job) {
     }
 }
 
-static int fits(const Search *s, int64_t option) {
-    for (int64_t k = s->first[option]; k < s->first[option + 1]; k++)
-        if (s->left[s->capacity[k]] < s->use[k]) return 0;
+static int fits(Search *s, int64_t option) {
+    const int64_t first = s->first[option], end = s->first[option + 1], lacked = first + s->lacked[option];
+    if (first < end && s->left[s->capacity[lacked]] < s->use[lacked]) return 0;
+    for (int64_t k = first; k < end; k++)
+        if (s->left[s->capacity[k]] < s->use[k]) {
+            s->lacked[option] = k - first;
+            return 0;
+        }
     return 1;
 }
 
@@ -184,14 +190,14 @@ static PyObject *run(PyObject *module, PyObject *arguments) {
         PyErr_SetString(PyExc_ValueError, "the arrays of the search do not fit together");
         goto done;
     }
-    block = calloc((size_t)(3 * s.places + 1 + 2 * s.entries + 1), sizeof *block);
+    block = calloc((size_t)(3 * s.places + 1 + 2 * s.entries + options), sizeof *block);
     top = malloc((size_t)s.jobs * sizeof *top);
     if (!block || !top) {
         PyErr_NoMemory();
         goto done;
     }
     s.left = block, s.count = s.left + s.places, s.start = s.count + s.places;
-    s.users = s.start + s.places + 1, s.where = s.users + s.entries;
+    s.users = s.start + s.places + 1, s.where = s.users + s.entries, s.lacked = s.where + s.entries;
     int64_t *best = b[10].buf, *chosen = s.choice;
     double value = 0.0, best_value;
     Py_BEGIN_ALLOW_THREADS

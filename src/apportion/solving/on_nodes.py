@@ -112,7 +112,8 @@ class PlacedStructure(CompiledKnapsack):
         """Repair a choice until it can be placed on nodes; ``None`` where no repair achieves that."""
         if self.places_near and point is not None:
             kept = repaired(self.formulation.provable().model, rows_of(point))
-            return None if kept is None else cast(NearPlacingFormulation, self.formulation).placed_near(kept)
+            formulation = cast(NearPlacingFormulation, self.formulation)
+            return None if kept is None else formulation.placed_near(kept, call.is_late)
         structure, near = self, None if point is None else repaired(self.model, rows_of(point))
         for _ in range(_MOST_REPAIRS):
             if near is None:
