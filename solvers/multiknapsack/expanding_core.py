@@ -31,7 +31,7 @@ _GROWTH = 1.6
 """and by how much the next one is larger."""
 _NODES = 200
 """Branch-and-bound nodes of the first core, growing alike: a core that resists is left for a larger one."""
-_SHARE = 0.5
+_SHARE = 0.1
 """Share of the time left that one core has."""
 _LONGER, _LONGEST = 2.0, 4.0
 """By how much longer the local search has after each core that brought nothing, and at most."""
