@@ -162,6 +162,43 @@ def _periods(seed: int, jobs: int, periods: int) -> Any:
     return _sparse(np.array(values), np.array(job), places, np.array(widths), jobs, rooms)
 
 
+def _moves(seed: int, blocks: int, gangs: int = 1) -> Any:
+    """Make a cluster of blocks of eight nodes of 8 GPUs, 85 % in use, and gangs that want a block each.
+
+    A running job may stay, move at a cost, which is more in another block, or be stopped.
+    """
+    rng = np.random.default_rng(seed)
+    nodes, left = 8 * blocks, np.full(8 * blocks, 8)
+    values, job, places, widths = list[int](), list[int](), list[list[int]](), list[int]()
+    running = 0
+    while left.sum() > 0.15 * 8 * nodes:
+        gpus, now = int(rng.choice((1, 2, 4, 8), p=(0.4, 0.25, 0.2, 0.15))), int(rng.integers(nodes))
+        if left[now] < gpus:
+            continue
+        left[now] -= gpus
+        worth = gpus * int(rng.integers(5, 20)) * int(rng.choice((1, 2, 4)))
+        cost, far = gpus * int(rng.integers(1, 5)), int(rng.integers(0, 3))
+        for node in range(nodes):
+            gain = worth - (0 if node == now else cost if node // 8 == now // 8 else cost + far)
+            if gain > 0:
+                values.append(gain)
+                places.append([node])
+        added = len(values) - len(job)
+        job += added * [running]
+        widths += added * [gpus]
+        running += 1
+    for gang in range(gangs):
+        values += blocks * [10_000]
+        job += blocks * [running + gang]
+        places += np.arange(nodes).reshape(blocks, 8).tolist()
+        widths += blocks * [8]
+    table = np.full((len(places), 8), -1)
+    for row, own in enumerate(places):
+        table[row, : len(own)] = own
+    made = np.array(values, dtype=np.float64), np.array(job), table, np.array(widths)
+    return _sparse(*made, running + gangs, np.full(nodes, 8))
+
+
 def _blocks(seed: int, jobs: int, racks: int, fragments: bool) -> Any:
     """Make jobs of 1 to 32 GPUs on racks of 16 nodes, which are counted: of every size l so many free blocks.
 
@@ -377,6 +414,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "pairs_of_racks": _pairs_of_racks,
         "tasks": _tasks,
         "periods": _periods,
+        "moves": _moves,
         "blocks": _blocks,
         "sia": _sia,
         "knapsack": _knapsack,

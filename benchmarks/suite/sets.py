@@ -239,6 +239,17 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=0,
     ),
     GeneratedSet(
+        name="moves",
+        family="sparse",
+        maker="moves",
+        grid=({"blocks": 16}, {"blocks": 64}),
+        size="blocks",
+        seeds=(0, 1, 2, 3, 4),
+        limit_s=20.0,
+        quick=0,
+        quick_ours=0,
+    ),
+    GeneratedSet(
         name="blocks",
         family="sparse",
         maker="blocks",

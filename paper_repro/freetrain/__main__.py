@@ -17,11 +17,11 @@ import numpy as np
 
 from apportion.cli.running import in_one_line
 from apportion.cluster.policies.names import policy
-from apportion.cluster.simulation.bound import makespan_bound
 from apportion.cluster.simulation.idle_trace import node_changes, read_idle_trace
 from apportion.cluster.simulation.replay import Replay
 from apportion.cluster.simulation.run_record import RunRecord, record_of
 from apportion.cluster.simulation.snapshot import Workload
+from apportion.cluster.simulation.summary import makespan_bound
 from apportion.draw.report_page import COLOURS, Line, cells, heads, lines, report_page, whole_page
 from apportion.scale.executors import in_order, open_executor
 from paper_repro.freetrain.sweep import inputs, replayed

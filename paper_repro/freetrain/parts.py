@@ -17,9 +17,9 @@ from typing import Any
 from apportion.cli.running import in_one_line
 from apportion.cluster.policies import EqualShare, FreeTrain, Policy
 from apportion.cluster.policies.adaptive import Adaptive
-from apportion.cluster.simulation.bound import makespan_bound
 from apportion.cluster.simulation.replay import Replay
 from apportion.cluster.simulation.run_record import record_of
+from apportion.cluster.simulation.summary import makespan_bound
 from paper_repro.freetrain.places import Place, blocks, generated, windows
 from paper_repro.tables import Table, markdown, write_table
 

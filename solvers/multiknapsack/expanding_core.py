@@ -69,6 +69,8 @@ class ExpandingCore:
         Of the solve call; see `apportion.solvers.multiknapsack.anytime.Search`.
     last
         Share of the time left that the last core has.
+    soon
+        Whether all options within reach are the first core already, if HiGHS may have so many.
 
     Attributes
     ----------
@@ -87,13 +89,14 @@ class ExpandingCore:
         clock: Clock,
         counters: dict[str, float],
         last: float = 1.0,
+        soon: bool = False,
     ) -> None:
         self._menus = menus
         self._bound, self._ejection = bound, ejection
         self._best = best
         self._options = options
         self._clock = clock
-        self._counters, self._last = counters, last
+        self._counters, self._last, self._soon = counters, last, soon
         self._loss = menus.loss(weights)
         self._needed = beside_divided(menus, self._loss)
         self._margin = noise(menus, weights)
@@ -103,7 +106,7 @@ class ExpandingCore:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
         size, nodes, share = _FIRST * self._menus.num_jobs, float(_NODES), 1.0
         began, left = self._clock.elapsed, self._clock.remaining
-        turn = np.inf if left is None else began + _CORES * left
+        turn = began if self._soon else np.inf if left is None else began + _CORES * left
         while True:
             if self._best.proven:
                 return StopReason("proven")
@@ -181,8 +184,8 @@ class ExpandingCore:
         """Keep the choice of an answer; nothing is proved by one that does not fit."""
         if answer.bound is not None:
             answer = replace(answer, bound=part.value + answer.bound)
-        if answer.choice is None:
-            return replace(answer, proven=False)
+        if answer.choice is None:  # no proof where it holds the incumbent
+            return replace(answer, proven=answer.proven and self._best.among(core) is None)
         rows = core.rows[part.outward(answer.choice)]
         self._best.take(rows)
         return replace(answer, proven=answer.proven and self._best.fits(rows))

@@ -202,6 +202,8 @@ def sifted(
     anchor: NDArray[np.int64],
     agree: Callable[[float, float], bool],
     near: NDArray[np.float64] | None = None,
+    is_close: bool = False,
+    enough: float = -np.inf,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
     """Solve portions that grow by what their prices leave out.
 
@@ -217,6 +219,10 @@ def sifted(
         Whether what prices show and the optimum that they come from are the same number.
     near
         float64 [capacities]: prices that may be near.
+    is_close
+        Whether they are so close that the first portion is taken at these.
+    enough
+        Prices that show less are good enough.
 
     Returns
     -------
@@ -226,7 +232,7 @@ def sifted(
     """
     if menus.most().max(initial=0.0) > _EXACT:
         return None
-    best = _rough(menus, anchor, near)
+    best = near if is_close and near is not None else _rough(menus, anchor, near)
     loss, least = menus.loss(best), bound_at(menus, best)
     kept = among_least(loss, _FIRST * menus.num_jobs + 1)
     kept[anchor] = True
@@ -246,6 +252,8 @@ def sifted(
             return None
         if shown + lost < least:
             least, best = shown + lost, prices
+        if least < enough:
+            return best, menus.best_choice(menus.scores(best))
         if lost <= _CLOSE * abs(shown):
             part = np.zeros(menus.num_options)
             part[np.concatenate(order)] = found.point
@@ -355,6 +363,8 @@ def relaxed(
     seconds: float | None,
     anchor: NDArray[np.int64] | None = None,
     near: NDArray[np.float64] | None = None,
+    is_close: bool = False,
+    enough: float = -np.inf,
 ) -> Priced | None:
     """Return the relaxation's prices, float64 [capacities] >= 0, and every job's largest option in it.
 
@@ -368,6 +378,10 @@ def relaxed(
         int64 [jobs]: the options of a choice that keeps every capacity, if one is known.
     near
         float64 [capacities]: prices that may be near, if any are known.
+    is_close
+        Whether these are those of nearly the same menus.
+    enough
+        Prices that show less than that are good enough.
 
     Returns
     -------
@@ -384,7 +398,7 @@ def relaxed(
         if menus.num_jobs >= _MANY_JOBS and (found := narrowed(menus, left, near)) is not None:
             return found
         if anchor is not None and menus.num_options > _WORTH * menus.num_jobs:
-            found = sifted(menus, left, anchor, _agree, near)
+            found = sifted(menus, left, anchor, _agree, near, is_close, enough)
             if found is not None:
                 return found
         return _solved(menus, left())

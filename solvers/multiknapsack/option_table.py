@@ -453,6 +453,12 @@ class ChoiceIncumbent(BestFound[NDArray[np.int64]]):
         self._model = model
         self.step = 0.0
 
+    def of_a_part(self) -> ChoiceIncumbent:
+        """Return one without a choice that nobody hears of, for a search among some of the options."""
+        other = ChoiceIncumbent(self._model, SolveOptions(gap=self._gap), self._clock)
+        other.step = self.step
+        return other
+
     @property
     def value(self) -> float | None:
         """The incumbent's value, maximising."""

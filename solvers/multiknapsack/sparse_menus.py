@@ -17,6 +17,7 @@ from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.dual import Dual, solve_large
 from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
+from apportion.solvers.multiknapsack.gang_branches import GangBranches, gangs_of
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.proving import Proving, provable
@@ -36,6 +37,8 @@ _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 _PLACES_SHARE, _MUCH, _LAST_CORE = 0.75, 2e-3, 0.3
 """Share of the time left in which places are filled anew; what part of the value is open where that comes
 before cores as well, and the share that the last core has then."""
+_BRANCHES_SHARE = 0.8
+"""Share of the time left for branches on the options of gangs."""
 _CELLS = 4_000_000
 """Cells within reach up to which they are searched as the menus of few capacities are."""
 _ROWS_OF_TREES = 48
@@ -101,6 +104,8 @@ class SparseSearch:
             few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
             if few and best.value is not None:
                 self._tried, ended = True, self._by_tree(reach, turn)
+        if ended is None:
+            ended = self._by_gangs()
         if ended is None and self._much_open():
             self._filled_anew(patient=False)
         ended = ended or self._cores(ejection)
@@ -116,6 +121,21 @@ class SparseSearch:
         if large:
             return self._shown.ended(clock) or StopReason("exhausted")
         return near.dense()
+
+    def _by_gangs(self) -> StopReason | None:
+        """Divide what is open by the options of a few gangs, if there are any."""
+        best, gangs = self._best, gangs_of(self._menus)
+        if not gangs.size or best.proven or best.close:
+            return None
+        limits = best, self._shown, self._options, self._clock, self._counters
+        branches = GangBranches(self._rows, self._priced.multipliers, self._priced.bound, gangs, *limits)
+        left = self._clock.remaining
+        is_done = branches.run(None if left is None else _BRANCHES_SHARE * left)
+        self._mark("branches")
+        if not is_done:
+            return None
+        is_claim = branches.by_solver and best.step == 0.0
+        return StopReason("claimed" if is_claim else "proven", by_solver=branches.by_solver)
 
     def _much_open(self) -> bool:
         """Whether so much of the value is open that cores seldom close it."""

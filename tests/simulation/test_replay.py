@@ -19,12 +19,11 @@ from apportion.cluster.policies import (
 )
 from apportion.cluster.policies.adaptive import Adaptive
 from apportion.cluster.policies.completion import complete, values_of
-from apportion.cluster.simulation.bound import makespan_bound
 from apportion.cluster.simulation.idle_trace import IdleTrace, NodeChanges, node_changes, read_idle_trace
 from apportion.cluster.simulation.job_table import read_job_table
 from apportion.cluster.simulation.replay import Replay
 from apportion.cluster.simulation.snapshot import Workload, workload
-from apportion.cluster.simulation.summary import dedicated_makespan, summarise
+from apportion.cluster.simulation.summary import dedicated_makespan, makespan_bound, summarise
 from apportion.cluster.simulation.totals import Series, Step
 from apportion.core.errors import InvalidOption
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, equal_share

@@ -16,10 +16,10 @@ from apportion.cli.replay import command as replay_command
 from apportion.cli.replay import report as report_command
 from apportion.cluster.policies import EqualShare, Policy
 from apportion.cluster.policies.adaptive import Adaptive
-from apportion.cluster.simulation.bound import makespan_bound
 from apportion.cluster.simulation.idle_trace import node_changes
 from apportion.cluster.simulation.replay import Replay, load_checkpoint, save_checkpoint
 from apportion.cluster.simulation.run_record import read_record
+from apportion.cluster.simulation.summary import makespan_bound
 from apportion.core.errors import InvalidInstance
 from tests.budgets import examples
 from tests.cli.calling import call

@@ -1,6 +1,5 @@
 """Traces, workloads and replays of them: what happened, and what would have under another policy."""
 
-from apportion.cluster.simulation.bound import makespan_bound
 from apportion.cluster.simulation.idle_trace import (
     IdleTrace,
     NodeChanges,
@@ -17,7 +16,7 @@ from apportion.cluster.simulation.snapshot import (
     snapshot_from_files,
     workload,
 )
-from apportion.cluster.simulation.summary import Summary, summarise
+from apportion.cluster.simulation.summary import Summary, makespan_bound, summarise
 
 __all__ = [
     "IdleTrace",
