@@ -144,8 +144,8 @@ class GangBranches:
         heapq.heappush(self._open, (branch.tries, -bound, next(self._order), branch))
 
     def _divided(self, branch: _Branch, bound: float) -> list[tuple[float, _Branch]]:
-        """Return the branches of the next gang's options, of least loss first; solve it if there is none."""
-        menus, floor = self._menus, self._best.floor
+        """Return the branches of the next gang's options, likely ones first; solve it if there is none."""
+        floor = self._best.floor
         if floor is not None and bound < floor:
             return []
         if len(branch.fixed) == self._gangs.size:
@@ -153,8 +153,23 @@ class GangBranches:
         own = self._options_of(len(branch.fixed))
         if branch.fixed and self._are_alike(len(branch.fixed)):  # two of them could exchange what they have
             own = own[branch.fixed[-1] - self._options_of(len(branch.fixed) - 1)[0] :]
-        own = own[np.argsort(menus.loss(branch.prices)[own], kind="stable")]
+        own = own[np.argsort(self._expected(own, branch.prices), kind="stable")]
         return [(bound, _Branch((*branch.fixed, option), branch.prices)) for option in own.tolist()]
+
+    def _expected(self, own: NDArray[np.int64], prices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what options lose at these prices, and all that is in their way by going elsewhere."""
+        menus, loss = self._menus, self._menus.loss(prices)
+        now, lost = self._best.among(menus), loss[own]
+        if now is not None:
+            other = loss.copy()
+            other[now] = np.inf
+            leaving = np.where(np.diff(menus.offsets) > 1, menus.smallest(other), loss.max())
+            leaving[self._gangs] = 0.0
+            capacity, job, _ = menus.entries_by_option(now)
+            there = np.bincount(capacity, weights=leaving[job], minlength=menus.num_capacities)
+            capacity, place, _ = menus.entries_by_option(own)
+            lost = lost + np.bincount(place, weights=there[capacity], minlength=own.size)
+        return lost
 
     def _options_of(self, at: int) -> NDArray[np.int64]:
         first, end = self._menus.offsets[self._gangs[at] : self._gangs[at] + 2].tolist()

@@ -108,8 +108,7 @@ class RelaxationTree:
     seed
         Of HiGHS.
     values
-        float64 [values], rising: from which on options are counted; ``None`` for a tree that does not count,
-        and whose nodes HiGHS does not solve.
+        float64 [values], rising: from which on options are counted.
 
     Attributes
     ----------
@@ -127,7 +126,7 @@ class RelaxationTree:
         best: ChoiceIncumbent,
         clock: Clock,
         seed: int,
-        values: NDArray[np.float64] | None = None,
+        values: NDArray[np.float64],
     ) -> None:
         self._menus, self._values, self._best = menus, values, best
         self._clock, self._seed, self._order = clock, seed, count()
@@ -192,11 +191,7 @@ class RelaxationTree:
             yield bound, replace(node, options=options, seconds=_LONGER * node.seconds)
 
     def _by_highs(self, live: OptionTable, relaxed: _Relaxed) -> bool:
-        """Return whether HiGHS is to solve a node: nothing else is left, or it may and options are few."""
-        if relaxed.broken is None and relaxed.divided < 0:
-            return True
-        if self._values is None:
-            return False
+        """Return whether HiGHS is to solve a node: no count is broken, or options are few."""
         return relaxed.broken is None or alike_jobs(live).menus.num_options <= _LEAF
 
     def _table(self, node: _Node) -> OptionTable:
@@ -251,7 +246,7 @@ class RelaxationTree:
 
     def _broken(self, values: NDArray[np.float64], point: NDArray[np.float64]) -> _Count | None:
         """Return the count nearest to a whole number that is none, as its side of at most."""
-        if self._values is None or not self._values.size:
+        if not self._values.size:
             return None
         order = np.argsort(values)
         above = np.append(np.cumsum(point[order][::-1])[::-1], 0.0)

@@ -37,7 +37,7 @@ _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 _PLACES_SHARE, _MUCH, _LAST_CORE = 0.75, 2e-3, 0.3
 """Share of the time left in which places are filled anew; what part of the value is open where that comes
 before cores as well, and the share that the last core has then."""
-_BRANCHES_SHARE = 0.8
+_BRANCHES_SHARE = 0.9
 """Share of the time left for branches on the options of gangs."""
 _CELLS = 4_000_000
 """Cells within reach up to which they are searched as the menus of few capacities are."""

@@ -35,9 +35,7 @@ def tied(seed: int) -> MultipleChoiceKnapsack:
     )
 
 
-def tree_of(
-    model: MultipleChoiceKnapsack, counted: bool = True
-) -> tuple[RelaxationTree, ChoiceIncumbent] | None:
+def tree_of(model: MultipleChoiceKnapsack) -> tuple[RelaxationTree, ChoiceIncumbent] | None:
     """Return the tree over all options of a model, with an incumbent only where nobody has to be served."""
     menus = build(model)
     if menus is None or not menus.num_jobs or not menus.num_capacities:
@@ -47,16 +45,16 @@ def tree_of(
     best.step = 1.0
     if not model.required.any():
         best.take(np.full(model.num_jobs, -1, dtype=np.int64))
-    return RelaxationTree(menus, best, clock, 0, np.unique(menus.values)[1:] if counted else None), best
+    return RelaxationTree(menus, best, clock, 0, np.unique(menus.values)[1:]), best
 
 
-@pytest.mark.parametrize(("leaf", "counted"), [(0, True), (12, True), (0, False)])
-def test_an_exhausted_tree_has_the_optimum(leaf: int, counted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("leaf", [0, 12])
+def test_an_exhausted_tree_has_the_optimum(leaf: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LEAF", leaf)
     branched = 0
     for seed in range(examples(800)):
         model = tied(seed)
-        made, wanted = tree_of(model, counted), enumerate_knapsack(model)
+        made, wanted = tree_of(model), enumerate_knapsack(model)
         if made is None:
             continue
         tree, best = made
