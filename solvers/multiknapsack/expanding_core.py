@@ -184,8 +184,9 @@ class ExpandingCore:
         """Keep the choice of an answer; nothing is proved by one that does not fit."""
         if answer.bound is not None:
             answer = replace(answer, bound=part.value + answer.bound)
-        if answer.choice is None:  # no proof where it holds the incumbent
-            return replace(answer, proven=answer.proven and self._best.among(core) is None)
+        if answer.choice is None:  # no proof where the core holds the incumbent, or there is none
+            absent = self._best.point is not None and self._best.among(core) is None
+            return replace(answer, proven=answer.proven and absent)
         rows = core.rows[part.outward(answer.choice)]
         self._best.take(rows)
         return replace(answer, proven=answer.proven and self._best.fits(rows))

@@ -132,7 +132,7 @@ class SparseSearch:
         left = self._clock.remaining
         is_done = branches.run(None if left is None else _BRANCHES_SHARE * left)
         self._mark("branches")
-        if not is_done:
+        if not is_done or best.point is None:
             return None
         is_claim = branches.by_solver and best.step == 0.0
         return StopReason("claimed" if is_claim else "proven", by_solver=branches.by_solver)

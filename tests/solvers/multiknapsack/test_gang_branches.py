@@ -12,18 +12,20 @@ from tests.oracles import enumerate_knapsack
 
 import apportion
 from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
-from apportion.solvers.multiknapsack import gang_branches
+from apportion.solvers.multiknapsack import gang_branches, option_table
 from apportion.solvers.multiknapsack.dual import solve_large
 from apportion.solvers.multiknapsack.gang_branches import GangBranches, gangs_of
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.repair import by_density, cheapest
+from apportion.solvers.multiknapsack.several_capacities import solve
 
 
-def full(seed: int, *, alike: bool) -> MultipleChoiceKnapsack:
-    """Make one to three gangs, alike or not, that want two nodes of two blocks where other jobs run."""
+def full(seed: int, *, alike: bool, required: bool = False) -> MultipleChoiceKnapsack:
+    """Make one to three gangs, alike or not, that want two nodes of a block where other jobs run."""
     rng = np.random.default_rng(seed)
     gangs, jobs, blocks = int(rng.integers(1, 4)), int(rng.integers(2, 4)), int(rng.integers(2, 4))
     rooms, rows, values, sizes = rng.integers(4, 9, 2 * blocks), list[list[int]](), list[int](), list[int]()
@@ -42,7 +44,7 @@ def full(seed: int, *, alike: bool) -> MultipleChoiceKnapsack:
             values.append(worth if node == home else max(1, worth - int(rng.integers(1, 6))))
         sizes.append(2 * blocks)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
-    return MultipleChoiceKnapsack.from_arrays(values, np.array(rows), offsets, rooms, required=False)
+    return MultipleChoiceKnapsack.from_arrays(values, np.array(rows), offsets, rooms, required=required)
 
 
 @pytest.mark.parametrize("alike", [True, False])
@@ -76,6 +78,24 @@ def test_branches_end_at_the_optimum(alike: bool, monkeypatch: pytest.MonkeyPatc
         else:
             assert max(search.bound, best.objective) >= truth[0] - 1e-9
     assert ended > examples(200) // 2
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_where_all_must_have_something_it_fits_or_nothing_does(
+    alike: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(option_table, "_MANY_CAPACITIES", 0)
+    monkeypatch.setattr(option_table, "_DENSITY", 1.0)
+    seen = {False: 0, True: 0}
+    for seed in range(examples(200)):
+        model = full(seed, alike=alike, required=True)
+        found, truth = solve(model, SolveOptions()), enumerate_knapsack(model)
+        seen[truth is None] += 1
+        if truth is None:
+            assert found.termination is not Termination.OPTIMAL and found.point is None, seed
+        else:
+            assert found.termination is Termination.OPTIMAL and found.objective == truth[0], seed
+    assert min(seen.values()) > 1, seen
 
 
 def test_who_leaves_for_a_gang_is_proved() -> None:
