@@ -38,8 +38,8 @@ _FEW = 4
 """and there are at most so many: where every job may take whole nodes a branch says little."""
 _LOOK, _PAYS = 4, 0.1
 """Branches to look at, and the share of the gap by which half of all must lower the bound."""
-_TRIES, _LAST_CORE = 4, 0.3
-"""How often a branch is solved, and the share of the time left that its last core has."""
+_LAST_CORE = (0.2, 0.4, 0.8)
+"""Shares of the time left that the last core of a branch has: HiGHS begins anew each time."""
 _SEARCHED = 0.5
 """Seconds of the local search in a branch, for each that its relaxation and first choice took."""
 _SECONDS_PER_BRANCH = 1e-2
@@ -126,7 +126,7 @@ class GangBranches:
             ended = self._clock.stopped() is not None or self._best.close or self._best.proven
             return ended or (until is not None and self._clock.elapsed >= until)
 
-        while self._open and self._open[0][0] < _TRIES and not self._is_hopeless and not late():
+        while self._open and self._open[0][0] < len(_LAST_CORE) and not self._is_hopeless and not late():
             _, lost, _, branch = self._open[0]
             found = self._divided(branch, -lost) if branch.is_priced else self._priced(branch, -lost, late)
             heapq.heappop(self._open)  # an interruption leaves it where it is
@@ -242,7 +242,7 @@ class GangBranches:
         menus, prices, best = self._within(branch), branch.prices, self._best
         local = Ejection(menus, menus.loss(prices), prices, best, self._clock, self._options.seed)
         limits = best, self._options, self._clock, self._counters
-        cores = ExpandingCore(menus, prices, bound, local, *limits, _LAST_CORE, soon=True)
+        cores = ExpandingCore(menus, prices, bound, local, *limits, _LAST_CORE[branch.tries], soon=True)
         ended = cores.run()
         if ended is not None and ended.reason == "proven":
             self.by_solver |= ended.by_solver
