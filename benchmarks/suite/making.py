@@ -169,8 +169,7 @@ def _moves(seed: int, blocks: int, gangs: int = 1) -> Any:
     """
     rng = np.random.default_rng(seed)
     nodes, left = 8 * blocks, np.full(8 * blocks, 8)
-    values, job, places, widths = list[int](), list[int](), list[list[int]](), list[int]()
-    running = 0
+    block, gains, places, widths = np.arange(nodes) // 8, list[Any](), list[Any](), list[int]()
     while left.sum() > 0.15 * 8 * nodes:
         gpus, now = int(rng.choice((1, 2, 4, 8), p=(0.4, 0.25, 0.2, 0.15))), int(rng.integers(nodes))
         if left[now] < gpus:
@@ -178,25 +177,18 @@ def _moves(seed: int, blocks: int, gangs: int = 1) -> Any:
         left[now] -= gpus
         worth = gpus * int(rng.integers(5, 20)) * int(rng.choice((1, 2, 4)))
         cost, far = gpus * int(rng.integers(1, 5)), int(rng.integers(0, 3))
-        for node in range(nodes):
-            gain = worth - (0 if node == now else cost if node // 8 == now // 8 else cost + far)
-            if gain > 0:
-                values.append(gain)
-                places.append([node])
-        added = len(values) - len(job)
-        job += added * [running]
-        widths += added * [gpus]
-        running += 1
-    for gang in range(gangs):
-        values += blocks * [10_000]
-        job += blocks * [running + gang]
-        places += np.arange(nodes).reshape(blocks, 8).tolist()
-        widths += blocks * [8]
-    table = np.full((len(places), 8), -1)
-    for row, own in enumerate(places):
-        table[row, : len(own)] = own
-    made = np.array(values, dtype=np.float64), np.array(job), table, np.array(widths)
-    return _sparse(*made, running + gangs, np.full(nodes, 8))
+        gain = worth - cost - np.where(block == block[now], 0, far)
+        gain[now] = worth
+        places.append(np.flatnonzero(gain > 0))
+        gains.append(gain[places[-1]])
+        widths.append(gpus)
+    sizes = [*map(len, places), *(gangs * [blocks])]
+    table = np.full((sum(sizes), 8), -1)
+    table[:, 0] = np.concatenate((*places, np.zeros(gangs * blocks, dtype=np.int64)))
+    table[table.shape[0] - gangs * blocks :] = np.tile(np.arange(nodes).reshape(blocks, 8), (gangs, 1))
+    values = np.concatenate((*gains, np.full(gangs * blocks, 10_000))).astype(np.float64)
+    job, use = np.repeat(np.arange(len(sizes)), sizes), np.repeat([*widths, *(gangs * [8])], sizes)
+    return _sparse(values, job, table, use, len(sizes), np.full(nodes, 8))
 
 
 def _blocks(seed: int, jobs: int, racks: int, fragments: bool) -> Any:

@@ -84,7 +84,9 @@ class Ejection:
         self._best, self._clock = best, clock
         self.steps, self._seconds = 0, 0.0
         order = np.lexsort((loss, menus.job))  # as lists are read
-        self._menus, self._order = menus, order
+        self._menus, self._rows = menus, menus.rows[order]
+        self._place = np.empty_like(order)
+        self._place[order] = np.arange(order.size)
         capacity, option, use = menus.entries_by_option(order)
         amounts = np.bincount(option, minlength=order.size)
         rank = np.arange(order.size) - menus.offsets[:-1][menus.job[order]]
@@ -124,14 +126,14 @@ class Ejection:
             among = best.among(self._menus)
             if among is None or self._warm == 0.0:
                 return
-            choice = np.argsort(self._order)[among]
+            choice = self._place[among]
             slices = max(1, int(self._steps_until(until) / self._steps))
             cooling = _COLDER ** (1.0 / (slices * self._steps))
-            temperature, rows = self._warm, self._menus.rows[self._order]
+            temperature = self._warm
             for _ in range(slices):
                 if clock.stopped() is not None or clock.elapsed >= until or best.close or best.proven:
                     return
-                best.take(rows[self._slice(choice, temperature, cooling)])
+                best.take(self._rows[self._slice(choice, temperature, cooling)])
                 temperature *= cooling**self._steps
             self._length = min(_LONGER * self._length, self._longest)
 

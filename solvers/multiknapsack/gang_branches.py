@@ -186,8 +186,8 @@ class GangBranches:
     def _within(self, branch: _Branch) -> OptionTable:
         """Return the menus with nothing else for gangs than what they have."""
         kept = np.ones(self._menus.num_options, dtype=np.bool_)
-        for gang, option in zip(self._gangs.tolist(), branch.fixed, strict=False):
-            kept[self._menus.offsets[gang] : self._menus.offsets[gang + 1]] = False
+        for at, option in enumerate(branch.fixed):
+            kept[self._options_of(at)] = False
             kept[option] = True
         return self._menus.keep(kept)
 
@@ -215,7 +215,6 @@ class GangBranches:
         floor = -np.inf if best.floor is None else best.floor
         priced = relaxed(menus, left, anchor, branch.prices, is_close=True, enough=floor)
         clock.charge(1, _SECONDS_PER_BRANCH)
-        self._counters["passes"] += 1
         unknown = [(bound, replace(branch, is_priced=True))]
         if priced is None:
             return unknown

@@ -124,8 +124,8 @@ class SparseSearch:
 
     def _by_gangs(self) -> StopReason | None:
         """Divide what is open by the options of a few gangs, if there are any."""
-        best, gangs = self._best, gangs_of(self._menus)
-        if not gangs.size or best.proven or best.close:
+        best = self._best
+        if best.proven or best.close or not (gangs := gangs_of(self._menus)).size:
             return None
         limits = best, self._shown, self._options, self._clock, self._counters
         branches = GangBranches(self._rows, self._priced.multipliers, self._priced.bound, gangs, *limits)

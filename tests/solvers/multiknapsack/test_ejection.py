@@ -49,7 +49,7 @@ def test_the_twins_make_the_same_steps() -> None:
         search, best = made
         among = best.among(search._menus)
         assert among is not None
-        choice = np.argsort(search._order)[among]
+        choice = search._place[among]
         ends: list[tuple[float, NDArray[np.int64], NDArray[np.int64], int]] = []
         for run in (compiled.run, module.steps_in_python):
             now, found, word = choice.copy(), choice.copy(), np.array([seed + 1], dtype=np.uint64)

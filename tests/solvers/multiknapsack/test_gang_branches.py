@@ -66,7 +66,7 @@ def test_branches_end_at_the_optimum(alike: bool, monkeypatch: pytest.MonkeyPatc
         dual, _ = solve_large(menus)
         shown = ProvenBound(model, best, None)
         shown.at(menus.expand(dual.multipliers, model.num_capacities))
-        limits = best, shown, options, clock, {"passes": 0.0, "mip_calls": 0.0, "mip_nodes": 0.0}
+        limits = best, shown, options, clock, {"mip_calls": 0.0, "mip_nodes": 0.0}
         search = GangBranches(menus, dual.multipliers, dual.bound, gangs, *limits)
         done = search.run(None)
         assert best.objective is not None and best.bound is not None and best.point is not None
