@@ -12,14 +12,17 @@ cores. The greatest bound of an open branch is one of all choices: each of them 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.options import SolveOptions
+from apportion.core.outcome import SearchTree
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.dual import overdrawn_by_all
 from apportion.solvers.multiknapsack.ejection import Ejection
@@ -42,6 +45,8 @@ _LAST_CORE = (0.2, 0.4, 0.8)
 """Shares of the time left that the last core of a branch has: HiGHS begins anew each time."""
 _SEARCHED = 0.5
 """Seconds of the local search in a branch, for each that its relaxation and first choice took."""
+_PRICE_BITS = 40
+"""Bits of the largest price in a proof."""
 _SECONDS_PER_BRANCH = 1e-2
 """What deterministic mode charges for a branch."""
 
@@ -108,6 +113,8 @@ class GangBranches:
         self._best, self._shown, self._options = best, shown, options
         self._clock, self._counters = clock, counters
         self._order, self.by_solver = count(), False
+        self._ends: list[tuple[float, NDArray[np.float64]]] = []
+        """Bounds and prices of all branches that have some of their own."""
         self._looked = self._helped = 0
         """How many branches have prices of their own, and of how many these say much more."""
         self._open: list[tuple[int, float, int, _Branch]] = []
@@ -134,6 +141,28 @@ class GangBranches:
                 self._push(bound, part)
             self._shown.beyond(self.bound, "solver" if self.by_solver else "branch_and_bound")
         return not self._open
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether any branch has prices of its own."""
+        return bool(self._ends)
+
+    def tree(self, num_capacities: int) -> SearchTree:
+        """Return what a proof needs to know: the prices of branches, the gangs as the first jobs.
+
+        Whatever a gang has, the prices of its branch show of all the rest what they showed here. The other
+        jobs come as the prices of the branch that is open longest want it: those they decide most clearly.
+        """
+        menus, ends = self._menus, sorted(self._ends, key=lambda end: -end[0])
+        found = np.array([prices for _, prices in ends])
+        unit = Fraction(2) ** (_PRICE_BITS - math.frexp(float(found.max(initial=0.0)))[1])
+        prices = np.zeros((found.shape[0], num_capacities), dtype=np.int64)
+        prices[:, menus.binding] = np.rint(found * float(unit))
+        loss = menus.loss(ends[0][1])
+        loss[menus.best_choice(-loss)] = np.inf
+        order = np.argsort(-menus.smallest(loss), kind="stable")
+        others = order[~np.isin(order, self._gangs)]
+        return SearchTree(prices, 1 / unit, np.concatenate((self._gangs, others)), self._looked)
 
     @property
     def _is_hopeless(self) -> bool:
@@ -224,6 +253,7 @@ class GangBranches:
         above, bound = bound, min(bound, bound_at(menus, prices) + noise(menus, prices))
         self._looked += 1
         self._helped += bound <= max(floor, above - _PAYS * (above - floor))
+        self._ends.append((bound, prices))
         if bound < floor:
             return []
         own = best.of_a_part()

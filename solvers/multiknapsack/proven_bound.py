@@ -9,6 +9,8 @@ of Chvatal and Gomory with 1 / l, implied where l divides the capacity. On racks
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +28,13 @@ __all__ = [
     "filled_by_few",
     "with_implied_rows",
 ]
+
+
+class Exhaustive(Protocol):
+    """A search that ends when nothing is left open."""
+
+    def tree(self, num_capacities: int) -> SearchTree:
+        """Return what a proof needs to know of it, in terms of the model."""
 
 
 class ProvenBound:
@@ -96,6 +105,10 @@ class ProvenBound:
         """State that the incumbent is the best of all choices."""
         self._best.bound, self.source = self._best.objective, "enumeration"
 
+    def keep_tree(self, search: Exhaustive) -> None:
+        """Keep the tree of a search that has looked at all there is, for a proof."""
+        self.tree = search.tree(self._model.num_capacities)
+
     def on_grid(self) -> None:
         """State the bound of the values' common step: no objective lies between it and the incumbent."""
         if self._best.step > 0:
@@ -131,7 +144,7 @@ class ProvenBound:
         """State what an ending shows, and return it; `live` are the options that were searched."""
         best = self._best
         if ending.proving is not None:
-            self.tree = ending.proving.tree(self._model.num_capacities)
+            self.keep_tree(ending.proving)
         if ending.reason == "claimed":  # by the word of HiGHS, as where it is asked about the whole
             if best.objective is not None and not best.proven:
                 best.bound, self.source = best.objective, "solver"

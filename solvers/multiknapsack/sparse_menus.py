@@ -132,6 +132,8 @@ class SparseSearch:
         left = self._clock.remaining
         is_done = branches.run(None if left is None else _BRANCHES_SHARE * left)
         self._mark("branches")
+        if (is_done or best.proven) and branches.is_priced and self._rows is self._menus:
+            self._shown.keep_tree(branches)
         if not is_done or best.point is None:
             return None
         is_claim = branches.by_solver and best.step == 0.0

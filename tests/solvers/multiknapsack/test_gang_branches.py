@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import apportion
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Termination
 from apportion.models import MultipleChoiceKnapsack
+from apportion.proofs.walking import Limits
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack import gang_branches, option_table
 from apportion.solvers.multiknapsack.dual import solve_large
@@ -114,3 +116,15 @@ def test_who_leaves_for_a_gang_is_proved() -> None:
 def test_where_every_job_may_fill_nodes_there_are_no_gangs() -> None:
     menus = build(make("pairs_of_racks", {"seed": 0, "jobs": 40, "racks": 6}, None))
     assert menus is not None and not gangs_of(menus).size
+
+
+def test_a_proof_names_the_prices_of_branches() -> None:
+    """One vector for each place of the gang: each alone leaves it other places, and together none."""
+    given = make("moves", {"seed": 9, "blocks": 16}, None)
+    found = apportion.solve(given, time_limit=60.0, proof=True)
+    assert found.termination == "optimal" and found.evidence == "by_proof", found.notes
+    assert found.proof is not None and 1 < len(found.proof.prices) <= 17
+    assert found.proof.order[0] == given.num_jobs - 1  # the gang is the last of the round
+    assert apportion.verify(given, found.proof).proved
+    one = replace(found.proof, prices=found.proof.prices[:1])
+    assert not apportion.verify(given, one, Limits(states=50_000)).proved
