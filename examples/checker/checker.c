@@ -151,7 +151,7 @@ static N before(N times) { return bound_units(times, 1) - 1; } /* the last unit 
 static void read_claim(void) {
     static const char *fields[] = {"format", "version", "instance", "claim", "shift",
                                    "prices", "order",   "apart",    "cuts",  "rows"};
-    N version = whole(field(proof, "version"), 1, 3), many = version > 1 ? 10 : 9;
+    N version = whole(field(proof, "version"), 1, 4), many = version > 1 ? 10 : 9;
     V *claim = field(proof, "claim"), *bound = field(claim, "bound"), *kind = field(claim, "kind");
     need(is(field(proof, "format"), "apportion-proof") && field(proof, "format")->kind == '"', "no proof");
     for (int k = 0; k < many; k++) field(proof, fields[k]);

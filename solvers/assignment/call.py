@@ -20,7 +20,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel, LinearModelBuilder
 from apportion.solvers.assignment.mip import Relaxation, relax
 from apportion.solvers.clock import Clock
-from apportion.solvers.incumbent import BestFound
+from apportion.solvers.general.points import BestFound
 
 __all__ = ["AssignmentCall", "no_placement", "prices_exclude", "small"]
 

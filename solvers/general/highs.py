@@ -104,8 +104,9 @@ def _listener(model: LinearModel, observer: Observer) -> Listen:
     return listen
 
 
-_PRIMAL = 4
-"""HiGHS's number of the primal simplex: columns that come later leave the point feasible, not the prices."""
+_DUAL, _PRIMAL = 1, 4
+"""HiGHS's numbers of the simplex methods: columns that come later leave the point feasible, not the prices,
+and rows that come later the prices."""
 
 
 class Relaxed(NamedTuple):
@@ -174,6 +175,28 @@ class GrowingProgramme:
             )
         self._well = self._well and is_well(status)
         self._columns += num
+
+    def add_rows(
+        self,
+        upper: NDArray[np.float64],
+        indptr: NDArray[np.int64],
+        columns: NDArray[np.int64],
+        data: NDArray[np.float64],
+    ) -> None:
+        """Add rows of at most so much: row ``r`` owns the entries ``indptr[r]:indptr[r + 1]``."""
+        arrays = indptr[:-1].astype(np.int32), columns.astype(np.int32), data.astype(np.float64)
+        with native_output_to_stderr():
+            status = self._highs.addRows(upper.size, np.full(upper.size, -np.inf), upper, data.size, *arrays)
+            set_option(self._highs, "simplex_strategy", _DUAL)
+        self._well = self._well and is_well(status)
+        self._rows += upper.size
+
+    def leave_out(self, columns: NDArray[np.int64]) -> None:
+        """Fix columns at 0."""
+        none = np.zeros(columns.size)
+        with native_output_to_stderr():
+            status = self._highs.changeColsBounds(columns.size, columns.astype(np.int32), none, none)
+        self._well = self._well and is_well(status)
 
     def solved(self, seconds: float | None) -> Relaxed | None:
         """Return the optimum over the columns so far; ``None`` where HiGHS does not find it in time."""

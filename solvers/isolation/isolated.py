@@ -26,7 +26,7 @@ from apportion.core.options import Point, SolveOptions
 from apportion.core.outcome import Outcome, Report, Termination
 from apportion.models.multiple_choice import Sense
 from apportion.solvers.clock import Clock
-from apportion.solvers.incumbent import BestFound
+from apportion.solvers.general.points import BestFound
 from apportion.solvers.isolation.process import Process, UnreadableAnswer
 
 __all__ = ["CheckedModel", "Child", "StreamedBest", "solve"]

@@ -27,7 +27,7 @@ from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination, absolute_gap
 from apportion.models import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
-from apportion.solvers.incumbent import BestFound
+from apportion.solvers.general.points import BestFound
 from apportion.solvers.knapsack.core_dp import search
 from apportion.solvers.knapsack.dual import solve_dual
 from apportion.solvers.knapsack.greedy import break_solution, repaired

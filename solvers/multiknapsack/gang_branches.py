@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.options import SolveOptions
-from apportion.core.outcome import SearchTree
+from apportion.core.outcome import Cover, SearchTree
 from apportion.solvers.clock import Clock
+from apportion.solvers.multiknapsack.cover_rows import CoverRelaxation
 from apportion.solvers.multiknapsack.dual import overdrawn_by_all
 from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.expanding_core import ExpandingCore
@@ -113,8 +114,8 @@ class GangBranches:
         self._best, self._shown, self._options = best, shown, options
         self._clock, self._counters = clock, counters
         self._order, self.by_solver = count(), False
-        self._ends: list[tuple[float, NDArray[np.float64]]] = []
-        """Bounds and prices of all branches that have some of their own."""
+        self._ends: list[tuple[float, NDArray[np.float64], list[Cover]]] = []
+        """Bounds and prices of all branches that have some of their own, and covers that have prices, too."""
         self._looked = self._helped = 0
         """How many branches have prices of their own, and of how many these say much more."""
         self._open: list[tuple[int, float, int, _Branch]] = []
@@ -154,15 +155,25 @@ class GangBranches:
         jobs come as the prices of the branch that is open longest want it: those they decide most clearly.
         """
         menus, ends = self._menus, sorted(self._ends, key=lambda end: -end[0])
-        found = np.array([prices for _, prices in ends])
-        unit = Fraction(2) ** (_PRICE_BITS - math.frexp(float(found.max(initial=0.0)))[1])
-        prices = np.zeros((found.shape[0], num_capacities), dtype=np.int64)
-        prices[:, menus.binding] = np.rint(found * float(unit))
-        loss = menus.loss(ends[0][1])
+        caps, covers = menus.num_capacities, list[Cover]()
+        most = max(float(own.max(initial=0.0)) for _, own, _ in ends)
+        unit = Fraction(2) ** (_PRICE_BITS - math.frexp(most)[1])
+        named = sum(int(np.count_nonzero(own[caps:])) for _, own, _ in ends)
+        prices = np.zeros((len(ends), num_capacities + named), dtype=np.int64)
+        for at, (_, own, beside) in enumerate(ends):
+            whole = np.rint(own * float(unit)).astype(np.int64)
+            prices[at, menus.binding] = whole[:caps]
+            priced = np.flatnonzero(own[caps:])
+            first = num_capacities + len(covers)
+            prices[at, first : first + priced.size] = whole[caps + priced]
+            for cover in map(beside.__getitem__, priced.tolist()):
+                covers.append(replace(cover, capacity=int(menus.binding[cover.capacity])))
+        loss = menus.loss(ends[0][1][:caps])
         loss[menus.best_choice(-loss)] = np.inf
         order = np.argsort(-menus.smallest(loss), kind="stable")
         others = order[~np.isin(order, self._gangs)]
-        return SearchTree(prices, 1 / unit, np.concatenate((self._gangs, others)), self._looked)
+        order = np.concatenate((self._gangs, others))
+        return SearchTree(prices, 1 / unit, order, self._looked, tuple(covers))
 
     @property
     def _is_hopeless(self) -> bool:
@@ -253,7 +264,7 @@ class GangBranches:
         above, bound = bound, min(bound, bound_at(menus, prices) + noise(menus, prices))
         self._looked += 1
         self._helped += bound <= max(floor, above - _PAYS * (above - floor))
-        self._ends.append((bound, prices))
+        self._ends.append((bound, prices, []))
         if bound < floor:
             return []
         own = best.of_a_part()
@@ -268,13 +279,19 @@ class GangBranches:
 
     def _solved(self, branch: _Branch, bound: float) -> list[tuple[float, _Branch]]:
         """Solve a branch without a gang; return it where that decides nothing, to come after all others."""
-        menus, prices, best = self._within(branch), branch.prices, self._best
-        local = Ejection(menus, menus.loss(prices), prices, best, self._clock, self._options.seed)
-        limits = best, self._options, self._clock, self._counters
-        cores = ExpandingCore(menus, prices, bound, local, *limits, _LAST_CORE[branch.tries], soon=True)
+        menus, prices, best, clock = self._within(branch), branch.prices, self._best, self._clock
+        covers = CoverRelaxation(menus, prices, bound, best)
+        is_done = covers.run(clock.late, lambda: None if self._options.deterministic else clock.remaining)
+        self._ends.append((covers.bound, covers.prices, covers.covers))
+        if is_done:
+            return []
+        local = Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)
+        limits = local, best, self._options, clock, self._counters
+        share = _LAST_CORE[branch.tries]
+        cores = ExpandingCore(covers.menus, covers.prices, covers.bound, *limits, share, soon=True)
         ended = cores.run()
         if ended is not None and ended.reason == "proven":
             self.by_solver |= ended.by_solver
             return []
-        self.by_solver |= cores.bound < bound
-        return [(min(bound, cores.bound), replace(branch, tries=branch.tries + 1))]
+        self.by_solver |= cores.bound < covers.bound
+        return [(min(covers.bound, cores.bound), replace(branch, tries=branch.tries + 1))]

@@ -47,7 +47,9 @@ __all__ = [
     "ResidualCore",
     "alike_jobs",
     "beside_divided",
+    "columns_of",
     "narrowed",
+    "programme_of",
     "relaxed",
     "residual_core",
     "sifted",
@@ -236,12 +238,10 @@ def sifted(
     loss, least = menus.loss(best), bound_at(menus, best)
     kept = among_least(loss, _FIRST * menus.num_jobs + 1)
     kept[anchor] = True
-    one, none = np.ones(menus.num_jobs), np.full(menus.num_capacities, -np.inf)
-    rows = np.concatenate((one, none)), np.concatenate((one, menus.capacities))
-    programme = GrowingProgramme(*rows, menus.values)
+    programme = programme_of(menus)
     fresh, order = kept.copy(), list[NDArray[np.int64]]()
     for _ in range(_PORTIONS):
-        programme.add(*_columns(menus, fresh))
+        programme.add(*columns_of(menus, fresh))
         order.append(np.flatnonzero(fresh))
         found = None if _is_over(left()) else programme.solved(left())
         if found is None:
@@ -279,7 +279,14 @@ def _is_over(seconds: float | None) -> bool:
     return seconds is not None and seconds <= _MOMENT
 
 
-def _columns(
+def programme_of(menus: OptionTable) -> GrowingProgramme:
+    """Return the relaxation of menus without a column: a row per job, then a row per capacity."""
+    one, none = np.ones(menus.num_jobs), np.full(menus.num_capacities, -np.inf)
+    rows = np.concatenate((one, none)), np.concatenate((one, menus.capacities))
+    return GrowingProgramme(*rows, menus.values)
+
+
+def columns_of(
     menus: OptionTable, chosen: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return some options as columns: what they are worth, and their entries, the row of the job first."""

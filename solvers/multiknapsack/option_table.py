@@ -22,7 +22,7 @@ from apportion.core.options import SolveOptions
 from apportion.models.exact_sums import over_rows
 from apportion.models.multiple_choice import MultipleChoiceKnapsack, Ragged
 from apportion.solvers.clock import Clock
-from apportion.solvers.incumbent import BestFound
+from apportion.solvers.general.points import BestFound
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array

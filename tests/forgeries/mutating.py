@@ -406,6 +406,9 @@ def _cuts(rng: Random, proof: Proof, others: list[Proof]) -> Proof:
             cut["excluded"].pop()
         if "divisor" in cut:
             cut[rng.choice(("capacity", "divisor"))] += rng.choice((-1, 1))
+        if cut.get("thresholds"):
+            cut[rng.choice(("capacity", "others"))] += rng.choice((-1, 0, 1))
+            cut["thresholds"][rng.choice(sorted(cut["thresholds"]))] += rng.choice((-1, 0, 1))
     return replace(proof, cuts=tuple(cuts))
 
 
@@ -420,6 +423,9 @@ def _made_up(rng: Random, proof: Proof, others: list[Proof]) -> Proof:
         cut["gpu_type"] = rng.choice(types)
     elif rng.random() < 0.5:
         cut = {"capacity": rng.randrange(3), "divisor": rng.choice((0, 1, 2, 3, 5))}
+    elif rng.random() < 0.5:
+        sizes = {str(job): rng.randint(0, 5) for job in jobs}
+        cut = {"capacity": rng.randrange(3), "thresholds": sizes, "others": rng.randint(0, 8)}
     else:
         cut = rng.choice(({"excluded": jobs}, {"weights": weights}))
         cut["pool"] = rng.randrange(3)

@@ -152,6 +152,12 @@ def _cuts(rng: Random, statement: Any) -> Iterator[Cut]:
     jobs, rooms = len(statement["jobs"]), len(statement["capacities"])
     if rng.random() < 0.5:
         yield {"capacity": rng.randint(0, rooms), "divisor": rng.choice((0, 1, 2, 3, 4, 7, 1 << 61))}
+    if rng.random() < 0.5:
+        least = {
+            str(rng.randint(0, jobs)): rng.choice((0, 1, 2, 3, 4, 1 << 61)) for _ in range(rng.randint(0, 3))
+        }
+        others = rng.choice((1, 2, 3, 4, 8, 1 << 62))
+        yield {"capacity": rng.randint(0, rooms), "thresholds": least, "others": others}
     some = rng.sample(range(jobs), rng.randint(1, min(jobs, 4))) if jobs else []
     excluded = rng.random() < 0.5
     if statement["pools"]:

@@ -19,8 +19,10 @@ def check(canonical: bytes, proof_bytes: bytes) -> str:
     """Return ``proved``, ``refused`` or ``incomplete`` for canonical JSON and the bytes of a proof."""
     try:
         proof, instance = json.loads(gzip.decompress(proof_bytes)), json.loads(canonical)
-        least = 3 if any("capacity" in cut for cut in proof["cuts"]) else 1 + ("rows" in proof)
-        assert proof["format"] == "apportion-proof" and proof["version"] == least
+        each = [4 if "thresholds" in cut else 3 if "capacity" in cut else 1 for cut in proof["cuts"]]
+        assert proof["format"] == "apportion-proof" and proof["version"] == max(
+            [1 + ("rows" in proof), *each]
+        )
         assert proof["instance"] == hashlib.sha256(canonical).hexdigest()
         return (shares if instance.get("divisible") else choices)(instance, proof)
     except (AssertionError, ValueError, KeyError, TypeError, EOFError, OSError):
@@ -171,11 +173,19 @@ def pool_cut(instance, cut, bound, unit, last):
 
 
 def capacity_cut(rooms, offers, cut):
-    number, over, names = cut["capacity"], cut["divisor"], list(rooms)
-    assert type(number) is type(over) is int and number >= 0 and over > 0 and len(cut) == 2
+    number, names = cut["capacity"], list(rooms)
+    assert type(number) is int and number >= 0
     if number >= len(names):  # a limit of tenants, which is looked at where all jobs are decided
         return lambda job, o: 0, 0
     name, sums = names[number], {0}
+    if "thresholds" in cut:
+        least = [cut["thresholds"].get(str(job), cut["others"]) for job in range(len(offers))]
+        assert set(cut["thresholds"]) <= {str(job) for job in range(len(offers))} and len(cut) == 3
+        assert all(type(one) is int and 0 < one < 1 << 62 for one in [cut["others"], *least])
+        fit = [many for many in range(len(least) + 1) if sum(sorted(least)[:many]) <= rooms[name]]
+        return lambda job, o: int(o.uses.get(name, 0) >= least[job]), max(fit)
+    over = cut["divisor"]
+    assert type(over) is int and over > 0 and len(cut) == 2
     for menu in offers:
         sums |= {s + u for s in sums for o in menu if s + (u := o.uses.get(name, 0)) <= rooms[name]}
     return lambda job, o: o.uses.get(name, 0) // over, max(sums) // over

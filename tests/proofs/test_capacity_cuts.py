@@ -119,6 +119,25 @@ def test_a_divided_capacity_counts_multiples() -> None:
     assert largest.room == 0
 
 
+def test_a_cover_counts_who_uses_so_much_and_derives_how_many_can() -> None:
+    given = given_columns(gpus=11)
+    at, jobs = list(given.capacities).index("g"), len(given.jobs)
+    rows, own = np.arange(0, given.uses.shape[0], 2), given.uses[:, at]
+    random = Random(3)
+    for _ in range(200):
+        others = random.randint(1, 12)
+        named = {job: random.randint(1, 12) for job in random.sample(range(jobs), random.randint(0, jobs))}
+        thresholds = {str(job): least for job, least in named.items()}
+        [cut] = read(given, proof({"capacity": at, "thresholds": thresholds, "others": others}))
+        wanted = [named.get(job, others) for job in range(jobs)]
+        sets = [some for many in range(jobs + 1) for some in combinations(wanted, many)]
+        assert cut.room == max(len(some) for some in sets if sum(some) <= 11)
+        enough = [int(own[row] >= wanted[given.owner[row]]) for row in rows.tolist()]
+        assert [*cut.amounts(given, rows, rows)] == enough
+    [none] = read(given_columns(gpus=0), proof({"capacity": at, "thresholds": {}, "others": 1}))
+    assert none.room == 0
+
+
 def test_what_a_capacity_can_reach_is_derived_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given = given_columns(gpus=7)
     at = list(given.capacities).index("g")
@@ -161,6 +180,27 @@ REFUSED: dict[str, Any] = {
     "a capacity after the last": {"capacity": 2, "divisor": 2},
     "a capacity alone": {"capacity": 1},
     "a divisor of 2**62": {"capacity": 1, "divisor": 1 << 62},
+    "a cover of no capacity": {"thresholds": {"0": 4}, "others": 4},
+    "a cover of a capacity after the last": {"capacity": 2, "thresholds": {"0": 4}, "others": 4},
+    "a cover of a negative capacity": {"capacity": -1, "thresholds": {"0": 4}, "others": 4},
+    "a cover that says nothing of others": {"capacity": 1, "thresholds": {"0": 4}},
+    "a cover that says how many": {"capacity": 1, "thresholds": {"0": 4}, "others": 4, "most": 0},
+    "a cover and a divisor": {"capacity": 1, "thresholds": {"0": 4}, "others": 4, "divisor": 2},
+    "a cover of a list": {"capacity": 1, "thresholds": [4], "others": 4},
+    "a cover of a job by a sign": {"capacity": 1, "thresholds": {"+0": 4}, "others": 4},
+    "a cover of a job by two digits": {"capacity": 1, "thresholds": {"00": 4}, "others": 4},
+    "a cover of a job by another digit": {"capacity": 1, "thresholds": {"\u0660": 4}, "others": 4},
+    "a cover of the job after the last": {"capacity": 1, "thresholds": {"5": 4}, "others": 4},
+    "a cover of a job far beyond": {"capacity": 1, "thresholds": {"1" + "0" * 5_000: 4}, "others": 4},
+    "a cover of nobody": {"capacity": 1, "thresholds": {"": 4}, "others": 4},
+    "a threshold of 0": {"capacity": 1, "thresholds": {"0": 0}, "others": 4},
+    "a threshold below 0": {"capacity": 1, "thresholds": {"0": -4}, "others": 4},
+    "a threshold of truth": {"capacity": 1, "thresholds": {"0": True}, "others": 4},
+    "a threshold of a fraction": {"capacity": 1, "thresholds": {"0": 4.0}, "others": 4},
+    "a threshold of 2**62": {"capacity": 1, "thresholds": {"0": 1 << 62}, "others": 4},
+    "others of 0": {"capacity": 1, "thresholds": {"0": 4}, "others": 0},
+    "others of 2**62": {"capacity": 1, "thresholds": {"0": 4}, "others": 1 << 62},
+    "others of truth": {"capacity": 1, "thresholds": {"0": 4}, "others": True},
 }
 
 
@@ -176,6 +216,8 @@ ALLOWED: dict[str, Any] = {
     "an exclusion that does not pack": {"gpu_type": "g", "excluded": {"0": 4, "1": 4, "2": 4}},
     "a divisor below 2**62": {"capacity": 1, "divisor": (1 << 62) - 1},
     "a divisor of 1": {"capacity": 0, "divisor": 1},
+    "a cover of the last job": {"capacity": 1, "thresholds": {"4": 1}, "others": (1 << 62) - 1},
+    "a cover of all alike": {"capacity": 0, "thresholds": {}, "others": 1},
 }
 
 

@@ -208,8 +208,9 @@ FORGED: dict[str, Callable[[Document], None]] = {
     "pools taken apart where there are none": listed("apart", 10**6),
     "another instance's digest": put("instance", "0" * 64),
     "another format": put("format", "vipr"),
-    "a later version": put("version", 4),
+    "a later version": put("version", 5),
     "a divided capacity before its version": listed("cuts", {"capacity": 0, "divisor": 2}),
+    "a cover before its version": listed("cuts", {"capacity": 0, "thresholds": {}, "others": 2}),
     "the other version's fields": lambda d: d.update(version=3 - d["version"]),
     "version true, which equals 1": put("version", True),
     "a field missing": lambda d: d.pop("apart"),
@@ -415,6 +416,8 @@ CUTS: dict[str, tuple[list[Any], str]] = {
     "a capacity before the first": ([{"capacity": -1, "divisor": 3}], "refused"),
     "a capacity by name": ([{"capacity": "g", "divisor": 3}], "refused"),
     "a divided capacity and more": ([{"capacity": 0, "divisor": 3, "room": 0}], "refused"),
+    "a cover of a job there is not": ([{"capacity": 0, "thresholds": {"9": 3}, "others": 1}], "refused"),
+    "a cover by a forger's count": ([{"capacity": 0, "thresholds": {}, "others": 1, "most": 0}], "refused"),
 }
 
 

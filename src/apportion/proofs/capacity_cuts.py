@@ -3,6 +3,9 @@
 * ``{"capacity": position, "divisor": l}``: jobs use at most R of a capacity, the greatest sum within it that
   one option a job can reach; and of whole numbers u that add up to at most R the ``floor(u / l)`` add up to
   at most ``floor(R / l)`` (the rounding of Chvatal and Gomory with 1 / l);
+* ``{"capacity": position, "thresholds": {position of job: t, ..}, "others": t}``: a job counts if it uses at
+  least its t of a capacity, and at most n jobs count together, where n + 1 of the least t need more than
+  there is of it;
 * ``{"node_weights": [w(1), .., w(R)], "gpu_type": name}``: no plan that lies on nodes exceeds the sum of W
   over them, whatever the weights are (`apportion.instances.freezing.nodes`);
 * ``{"excluded": {position of job: GPUs, ..}, "gpu_type": name}``: those jobs with that many GPUs or more do
@@ -23,7 +26,7 @@ from apportion.instances.freezing.nodes import NodeWeights, TypeNodes
 from apportion.proofs.certificate import MalformedProof, Proof
 from apportion.proofs.integer_menus import IntegerArray, as_int64
 
-__all__ = ["DividedCapacity", "NodeCut", "exceed_nodes", "greatest_sum", "read"]
+__all__ = ["CoverCut", "DividedCapacity", "NodeCut", "exceed_nodes", "greatest_sum", "read"]
 
 _MOST_PACKINGS = 200_000
 """Partial packings that are tried for all cuts together before an exclusion counts as not shown."""
@@ -35,7 +38,7 @@ _MOST_WORDS = 20_000_000
 """Words of 64 bits up to which sums of all divided capacities together are listed."""
 
 
-def read(given: Columns, proof: Proof) -> list[NodeCut | DividedCapacity]:
+def read(given: Columns, proof: Proof) -> list[NodeCut | DividedCapacity | CoverCut]:
     """Return the cuts of a proof, the reason of each checked."""
     left, words = [_MOST_PACKINGS], [_MOST_WORDS]
     cuts = [cut for cut in proof.cuts if "capacity" not in cut]
@@ -44,7 +47,11 @@ def read(given: Columns, proof: Proof) -> list[NodeCut | DividedCapacity]:
         raise MalformedProof(f"more than {_MOST_USES} pairs of node weights")
     sums: dict[int, int] = {}
     found = [
-        DividedCapacity.read(given, cut, sums, words) if "capacity" in cut else NodeCut.read(given, cut, left)
+        CoverCut.read(given, cut)
+        if "thresholds" in cut
+        else DividedCapacity.read(given, cut, sums, words)
+        if "capacity" in cut
+        else NodeCut.read(given, cut, left)
         for cut in proof.cuts
     ]
     if len(cuts) * given.uses.shape[0] > _MOST_USES:
@@ -63,9 +70,9 @@ class DividedCapacity:
         cls, given: Columns, cut: dict[str, Any], sums: dict[int, int], words: list[int]
     ) -> DividedCapacity:
         """Return a cut as a proof says it; `sums` keeps what can be reached, `words` counts down."""
-        capacity, divisor = cut["capacity"], cut.get("divisor")
-        if type(capacity) is not int or not 0 <= capacity < len(given.rooms) or len(cut) != 2:
-            raise MalformedProof("a divided capacity must be a position of one, beside a divisor")
+        capacity, divisor = _capacity(given, cut), cut.get("divisor")
+        if len(cut) != 2:
+            raise MalformedProof("a divided capacity must stand beside a divisor alone")
         if type(divisor) is not int or not 0 < divisor < 1 << 62:
             raise MalformedProof("a divisor must be a whole number from 1 to 2**62")
         if capacity not in sums:
@@ -78,6 +85,50 @@ class DividedCapacity:
     def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> IntegerArray:
         """Return what options take of it."""
         return np.asarray(given.uses[kept, self._capacity] // self._divisor)
+
+
+class CoverCut:
+    """How many jobs can use so much of a capacity together, each at least what its threshold says."""
+
+    def __init__(self, capacity: int, thresholds: NDArray[np.int64], room: int) -> None:
+        self._capacity, self._thresholds, self.room = capacity, thresholds, room
+
+    @classmethod
+    def read(cls, given: Columns, cut: dict[str, Any]) -> CoverCut:
+        """Return a cut as a proof says it; how many fit together is derived."""
+        capacity, others, own = _capacity(given, cut), cut.get("others"), cut["thresholds"]
+        if len(cut) != 3 or not _is_threshold(others) or not isinstance(own, dict):
+            raise MalformedProof("a cover must have thresholds, and one for all others from 1 to 2**62")
+        thresholds = np.full(len(given.jobs), others, dtype=np.int64)
+        for key, threshold in own.items():
+            job = int(key[:12]) if key.isascii() and key.isdecimal() else -1
+            if key != str(job) or job >= thresholds.size or not _is_threshold(threshold):
+                raise MalformedProof("thresholds must be whole numbers from 1 to 2**62 by position of a job")
+            thresholds[job] = threshold
+        most, left = 0, given.rooms[capacity]
+        values, counts = np.unique(thresholds, return_counts=True)
+        for threshold, count in zip(values.tolist(), counts.tolist(), strict=True):
+            together = max(0, min(count, left // threshold))
+            most, left = most + together, left - together * threshold
+            if together < count:
+                break
+        return cls(capacity, thresholds, most)
+
+    def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> IntegerArray:
+        """Return what options take of it."""
+        enough = given.uses[kept, self._capacity] >= self._thresholds[given.owner[kept]]
+        return np.asarray(enough, dtype=np.int64)
+
+
+def _capacity(given: Columns, cut: dict[str, Any]) -> int:
+    capacity = cut.get("capacity")
+    if type(capacity) is not int or not 0 <= capacity < len(given.rooms):
+        raise MalformedProof("a cut of a capacity must name the position of one")
+    return capacity
+
+
+def _is_threshold(given: Any) -> bool:
+    return type(given) is int and 0 < given < 1 << 62
 
 
 def greatest_sum(given: Columns, capacity: int, words: list[int]) -> int | None:

@@ -39,8 +39,9 @@ Cut = dict[str, Any]
 """A capacity beside those of the instance, as it stands in a proof's JSON."""
 
 FORMAT = "apportion-proof"
-VERSIONS = (1, 2, 3)
-"""The second has the field ``rows``, the third divides capacities, too; a proof is written as the least."""
+VERSIONS = (1, 2, 3, 4)
+"""The second has the field ``rows``, the third divides capacities, the fourth covers them; a proof is written
+as the least."""
 LARGEST_DOCUMENT = 1 << 26
 """Bytes of a proof when it is unpacked: a longer one is not read."""
 LARGEST_MEMORY = 1 << 29
@@ -165,7 +166,7 @@ def named(instance: Any, draft: Proof) -> Proof:
 def encode(proof: Proof) -> bytes:
     """Return a proof as compressed JSON; equal proofs give equal bytes."""
     claim = {"kind": proof.claim.kind, "bound": proof.claim.bound}
-    version = 3 if any("capacity" in cut for cut in proof.cuts) else 2 if proof.rows else 1
+    version = max([2 if proof.rows else 1, *map(_version, proof.cuts)])
     document = {
         "format": FORMAT,
         "version": version,
@@ -178,6 +179,11 @@ def encode(proof: Proof) -> bytes:
         "cuts": proof.cuts,
     } | ({"rows": proof.rows} if version > 1 else {})
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+
+
+def _version(cut: Cut) -> int:
+    """Return the first version that has such a cut."""
+    return 4 if "thresholds" in cut else 3 if "capacity" in cut else 1
 
 
 def decode(data: bytes, digest: str | None = None) -> Proof:
@@ -205,7 +211,7 @@ def decode(data: bytes, digest: str | None = None) -> Proof:
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise MalformedProof(f"the document is no proof: its format is not {FORMAT!r}")
     if type(fields.get("version")) is not int or fields["version"] not in VERSIONS:
-        raise MalformedProof(f"version {fields.get('version')!r} is not known; this package reads 1, 2 and 3")
+        raise MalformedProof(f"version {fields.get('version')!r} is not known; this package reads 1 to 4")
     expected = {"format", "version", "instance", "claim", "shift", "prices", "order", "apart", "cuts"}
     expected |= {"rows"} if fields["version"] > 1 else set()
     if set(fields) != expected:

@@ -1,9 +1,8 @@
 """A checker of proofs that is small enough to be read: a statement in JSON and a proof, to true or false.
 
 ``python reference.py STATEMENT.json PROOF`` prints ``true`` (exit code 0), ``false`` (1) or ``incomplete``
-(2: a limit came first), and why; ``docs/certificate.md`` says what a proof is. All choices of one option a
-job are decided anew: prices and rows cut them off by the bounds of `closed` and `rows_bound`, cuts once their
-reason holds. It may be slow. A statement is an object of
+(2: a limit came first), and why; ``docs/certificate.md`` says what a proof is. Choices of one option a job
+are decided anew, within the bounds of `closed` and `rows_bound` and under cuts that hold. A statement has
 
 * ``format`` ``"apportion-statement"``, ``version`` 1, ``instance``: the digest that a proof must name;
 * ``goal``: ``maximize`` or ``minimize`` (a sum of values), ``makespan``, or ``shares``: a makespan where jobs
@@ -23,7 +22,7 @@ import re
 import sys
 import zlib
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import accumulate, combinations, product
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -89,21 +88,20 @@ def read_proof(data: bytes) -> Any:
     proof = json.loads(data, object_pairs_hook=lambda own: dict(own) if len(dict(own)) == len(own) else {})
     fields = {"format", "version", "instance", "claim", "shift", "prices", "order", "apart", "cuts"}
     need(isinstance(proof, dict) and proof.get("format") == "apportion-proof", "no proof")
-    need(type(proof.get("version")) is int and proof["version"] in (1, 2, 3), "an unknown version")
+    need(wholes([proof.get("version")], 1, 5) and wholes([proof.get("shift")], -1200, 1201), "no version")
     need(set(proof) == fields | ({"rows"} if proof["version"] > 1 else set()), "fields lack or are unknown")
     claim, proof["rows"] = proof["claim"], proof.get("rows", [])
-    need(isinstance(claim, dict) and set(claim) == {"kind", "bound"}, "no claim")
     if claim != {"kind": "infeasible", "bound": None}:
-        need(claim["kind"] == "no_better_plan" and type(claim["bound"]) in (int, float), "no claim")
-        need(math.isfinite(claim["bound"]), "the bound is not finite")
-    need(type(proof["shift"]) is int and abs(proof["shift"]) <= 1200, "no shift")
+        need(isinstance(claim, dict) and set(claim) == {"kind", "bound"}, "no claim")
+        need(claim["kind"] == "no_better_plan", "an unknown claim")
+        need(type(claim["bound"]) in (int, float) and math.isfinite(claim["bound"]), "no finite bound")
     for name, least, beyond in (("prices", 0, 1 << 1024), ("rows", 1 - (1 << 62), 1 << 62)):
         need(isinstance(proof[name], list) and len(proof[name]) <= 64, f"no {name}, or too many")
         need(all(wholes(vector, least, beyond) for vector in proof[name]), f"no {name}")
     for one in (proof["order"], proof["apart"]):
         need(wholes(one, 0, 1 << 40) and len(set(one)) == len(one), "no order, or nothing to take apart")
     need(isinstance(proof["cuts"], list) and all(isinstance(cut, dict) for cut in proof["cuts"]), "no cuts")
-    need(proof["version"] > 2 or not any("capacity" in cut for cut in proof["cuts"]), "cuts of version 3")
+    need(all(proof["version"] > 2 + ("thresholds" in o) for o in proof["cuts"] if "capacity" in o), "later")
     return proof
 
 
@@ -118,9 +116,8 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
     need(all(placed or ("capacity" in cut and not pools) for cut in proof["cuts"]), "there are no cuts here")
     by: Any = [cut_of_pool if pools else cut_of_nodes, cut_of_pool if pools else cut_of_capacity]
     cuts = [by["capacity" in cut](statement, cut, until, shift) for cut in proof["cuts"]]
-    rooms: list[int] = []
-    first: dict[str, int] = {}  # of every section its first capacity
-    machines: list[list[Any]] = []  # by pool, of every machine the capacities of use and of time
+    # of every section its first capacity; by pool, of every machine the capacities of use and of time
+    rooms, first, machines = list[int](), dict[str, int](), list[list[Any]]()
     for section in [*statement["prices"], *(() if refined else ("cuts",))]:
         first[section] = len(rooms)
         rooms += statement["capacities"].values() if section == "capacities" else ()
@@ -135,16 +132,14 @@ def by_choices(statement: Any, proof: Any, bound: Fraction | None) -> str:
                 places.append(None if limit is None else len(rooms))
                 rooms += [] if limit is None else [limit]
     named = {name: first["capacities"] + k for k, name in enumerate(statement["capacities"])}
-    sign, cells = -1 if goal == "minimize" else 1, 0
-    menus: Menus = []
+    menus, sign, cells = Menus(), -1 if goal == "minimize" else 1, 0
     for at, job in enumerate(statement["jobs"]):
         menus.append([])
         for option in job["options"]:
             worth = 0 if total is None else math.ceil(scaled(sign * exact(option["value"]), shift))
             base = {named[name]: use for name, use in option["uses"].items()}
-            held: list[Any] = [()]
-            times, time = 1, 0
-            if (number := option.get("pool")) is not None:
+            number, held, times, time = option.get("pool"), list[Any]([()]), 1, 0
+            if number is not None:
                 use, gang, most = option["use"], option["gang"], pools[number]["capacity"]
                 time = 0 if until is None else math.floor(scaled(exact(option["time"]), shift))
                 if (until is not None and time >= scaled(until, shift)) or (most is not None and use > most):
@@ -212,16 +207,22 @@ def cut_of_pool(statement: Any, cut: Any, until: Fraction, shift: int) -> tuple[
 
 
 def cut_of_capacity(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
-    """Return a capacity in multiples of l: what adds up to R at most has floors that add up to R // l."""
-    number, divisor, rooms = cut["capacity"], cut.get("divisor"), [*statement["capacities"].items()]
-    need(wholes([number], 0, len(rooms)) and wholes([divisor], 1, 1 << 62) and len(cut) == 2, "no capacity")
-    name, room = rooms[number]
+    """Return a cut of one capacity: its room, and ``takes(job, option, time)`` of it."""
+    number, rooms, covers = cut["capacity"], [*statement["capacities"].items()], "thresholds" in cut
+    size = cut["others" if covers else "divisor"]
+    need(wholes([number], 0, len(rooms)) and wholes([size], 1, 1 << 62) and len(cut) == 2 + covers, "no cut")
+    (name, room), least = rooms[number], cut.get("thresholds")
+    if covers:  # as many jobs use their threshold as the least thresholds have room together
+        wanted = [least.get(str(job), size) for job in range(len(statement["jobs"]))]
+        need({*least} <= {*map(str, range(len(wanted)))} and wholes(wanted, 1, 1 << 62), "no thresholds")
+        most = sum(total <= room for total in accumulate(sorted(wanted)))
+        return most, lambda job, o, _: int(o["uses"].get(name, 0) >= wanted[job])
     menus = [{o["uses"].get(name, 0) for o in job["options"]} for job in statement["jobs"]]
     need(room >= 0 and sum(map(len, menus)) * room <= 10 * MOST_CELLS, "too many sums", TimeoutError)
-    sums = {0}  # what a choice can reach: the greatest of them is R
+    sums = {0}  # what a choice can reach: the greatest of them is R, and their floors add up to R // l
     for menu in menus:
         sums |= {total + use for total in sums for use in menu if total < total + use <= room}
-    return max(sums) // divisor, lambda _, o, __: o["uses"].get(name, 0) // divisor
+    return max(sums) // size, lambda _, o, __: o["uses"].get(name, 0) // size
 
 
 def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
@@ -234,8 +235,8 @@ def cut_of_nodes(statement: Any, cut: Any, *_: Any) -> tuple[int, Any]:
         most = fullest(weights := [0, *cut["node_weights"]])
         weigh = [*weights[:size], most[-1]]  # by the GPUs on a node
         per_node: Any = lambda gpus: weigh[min(gpus, size)] * max(1, gpus // size)  # noqa: E731
-        room = sum(most[room] for room in rooms)
-        return room, lambda _, o, __: per_node(o["gpus"]) if o.get("gpu_type") == kind else 0
+        taken: Any = lambda _, o, __: per_node(o["gpus"]) if o.get("gpu_type") == kind else 0  # noqa: E731
+        return sum(most[room] for room in rooms), taken
     given = cut["excluded"]  # so many GPUs each do not lie on the nodes, so at most all but one have as many
     known = isinstance(given, dict) and all(re.fullmatch("[0-9]{1,12}", key) for key in given)
     need(known and given and wholes([*given.values()], 1, 10**9 + 1), "no jobs excluded")
@@ -304,8 +305,7 @@ def closed(menus: Menus, rooms: list[int], threshold: int, proof: Any) -> str:
     relaxed = [rows_bound(menus, rooms, row, order) for row in proof["rows"][:8]]
     reach = [[0] * width]  # what open jobs can use at most
     for job in reversed(order[1:]):
-        most = [max(uses[k] for _, uses in menus[job]) for k in range(width)]
-        reach.append([a + b for a, b in zip(reach[-1], most, strict=True)])
+        reach.append([most + max(uses[k] for _, uses in menus[job]) for k, most in enumerate(reach[-1])])
     states, many = {tuple(rooms): (tuple(rooms), tuple(slack))}, 0
     for turn, job in enumerate(order):
         after: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...]]] = {}

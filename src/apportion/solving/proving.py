@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from apportion.core.errors import BackendUnavailable
-from apportion.core.outcome import SearchTree, meets
+from apportion.core.outcome import Cover, SearchTree, meets
 from apportion.instances.columns import Columns
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.linear import LinearModel, LinearModelBuilder
-from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Proof
+from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Cut, Proof
 from apportion.proofs.integer_menus import IntegerArray, IntegerMenus, as_int64, scaled, threshold
 from apportion.proofs.reducing import Root, rooted
 from apportion.proofs.relaxed_rows import Shared, open_share, price_names, shared, shown_by, slacks_of_options
@@ -116,6 +116,9 @@ def draft_of(
         draft = replace(draft, cuts=(*draft.cuts, *timed_cuts_of(given, draft)))
     begin = _begin(given, draft, multipliers)
     menus = stated(given, draft) if menus is None else menus
+    if thorough and tree is not None and tree.covers and given.pool_use is None:
+        draft = replace(draft, cuts=(*draft.cuts, *map(_cut, tree.covers)))
+        menus = stated(given, draft)
     if thorough and tree is not None and tree.prices.shape[1] == len(menus.capacities):
         return _restated(draft, menus, tree)
     if thorough and row_multipliers is not None and row_multipliers.size == menus.num_jobs:
@@ -296,6 +299,12 @@ def _begin(
     with np.errstate(over="ignore", under="ignore"):
         begin = np.ldexp(np.array(known, dtype=np.float64), draft.shift)
     return begin if np.isfinite(begin).all() else None
+
+
+def _cut(cover: Cover) -> Cut:
+    """Return a cover as a proof says it."""
+    thresholds = {str(job): use for job, use in cover.thresholds.items()}
+    return {"capacity": cover.capacity, "thresholds": thresholds, "others": cover.others}
 
 
 def _restated(draft: Proof, menus: IntegerMenus, tree: SearchTree) -> Proof:
