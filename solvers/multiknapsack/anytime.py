@@ -117,18 +117,10 @@ _MIP_OPTIONS = 4_000
 """Cores of more options are not given to HiGHS,"""
 _ALIKE_OPTIONS = 100_000
 """counted once for all jobs alike, which are looked for among so many,"""
-_MIP_ENTRIES = 40_000
-"""nor, of capacities of which an option uses few, of more uses that are not 0."""
-_MIP_CAPACITIES, _MIP_DENSITY = 8, 0.25
-"""So many capacities, and the share of uses that are not 0, from where on our beams and prices are weak."""
 _MIP_AFTER = 0.4
 """Seconds after which HiGHS first tries a core,"""
 _MIP_SHARE = 0.5
-"""for this share of the time gone by until then, half a second at least; and again when that has trebled;"""
-_MIP_AFTER_SPARSE, _MIP_SHARE_SPARSE = 0.1, 0.75
-"""the same where an option uses few of many capacities: the share is of the time left."""
-_MIP_UNLIMITED = 10.0
-"""Seconds of such a call where no limit is given."""
+"""for this share of the time gone by until then, half a second at least; and again when that has trebled."""
 _SECONDS_PER_MIP_NODE = 1e-2
 """What deterministic mode charges for a node of HiGHS."""
 _OVERRUN = 0.25
@@ -206,10 +198,7 @@ class Search:
         self._classes: OptionTable | None = None
         self._last_gain = clock.elapsed
         self._began = self._last_gain
-        self._sparse = menus.num_capacities >= _MIP_CAPACITIES and bool(
-            menus.num_entries <= _MIP_DENSITY * menus.uses.size
-        )
-        self._next_mip = self._began + (_MIP_AFTER_SPARSE if self._sparse else _MIP_AFTER)
+        self._next_mip = self._began + _MIP_AFTER
         self._solver_agrees, self._agreed_until = False, math.inf
         self._tables = TablesTurn(best, clock)
         self._counts: RelaxationTree | None = None
@@ -344,10 +333,7 @@ class Search:
     def _suits_mip(self) -> bool:
         """Whether the options left are few enough for HiGHS."""
         live = self._live
-        if live.num_options <= _MIP_OPTIONS or self._distinct().num_options <= _MIP_OPTIONS:
-            return True
-        few = self._sparse and live.num_options <= _MIP_ENTRIES
-        return few and live.num_entries <= _MIP_ENTRIES
+        return live.num_options <= _MIP_OPTIONS or self._distinct().num_options <= _MIP_OPTIONS
 
     def _distinct(self) -> OptionTable:
         """Return the menus of jobs that are not alike; of many options all."""
@@ -362,8 +348,6 @@ class Search:
         clock, best, live = self._clock, self._best, self._live
         share = max(0.5, _MIP_SHARE * (clock.elapsed - self._began))
         left = clock.remaining
-        if self._sparse:
-            share = max(share, _MIP_UNLIMITED if left is None else _MIP_SHARE_SPARSE * left)
         if left is not None:
             share = min(share, left - _OVERRUN)
         answer = solve_core(

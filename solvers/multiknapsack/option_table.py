@@ -47,7 +47,7 @@ _SHORT = 16
 """Length up to which menus are gone through place by place; numpy takes longer over short rows."""
 _MANY = 30
 """So many menus for every place of one, or the calls cost more than they spare."""
-_MANY_CAPACITIES = 12
+_MANY_CAPACITIES = 7
 """Capacities above which a dense master's work grows beyond that of a simplex,"""
 _DENSITY = 0.4
 """where no more than this part of the uses is not 0,"""
