@@ -218,3 +218,12 @@ class GrowingProgramme:
             return None
         value = float(highs.getInfo().objective_function_value)
         return Relaxed(value / self._scale, point, duals / self._scale)
+
+    def ray(self) -> NDArray[np.float64] | None:
+        """Return what rows weigh in HiGHS's proof that no point keeps all, ``None`` if it has none."""
+        if not self._well:
+            return None
+        with native_output_to_stderr():
+            _, exists, found = self._highs.getDualRay()
+        weights = np.array(found if exists else (), dtype=np.float64)
+        return weights if weights.shape == (self._rows,) and np.isfinite(weights).all() else None

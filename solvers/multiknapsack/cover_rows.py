@@ -42,6 +42,8 @@ _WHOLE = 1e-6
 """By how much a share of an option is off a whole number that counts as one."""
 _IDLE = 30
 """Rounds of covers that do not lower the bound, after which there are no more."""
+_DOUBLINGS = 20
+"""Steps along a ray, each twice the one before."""
 _LOWER = 0.01
 """By what part of the gap it must be lower to count."""
 
@@ -68,6 +70,8 @@ class CoverRelaxation:
         float64 [capacities and covers]: those of the least bound.
     bound
         What these show, with its rounding.
+    steps
+        Every lower bound on the way, and the prices that show it: options are left out by each.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class CoverRelaxation:
     ) -> None:
         self.menus, self.prices, self.bound, self._best = menus, prices, bound, best
         self.covers: list[Cover] = []
+        self.steps: list[tuple[float, NDArray[np.float64]]] = []
         self._capacities = menus.num_capacities
         self._reduce()
 
@@ -101,6 +106,7 @@ class CoverRelaxation:
         while not self.is_closed and idle < _IDLE and not late():
             found = programme.solved(left())
             if found is None:
+                self._overdraw(programme.ray())
                 break
             point, before = found.point[columns], self.bound
             self._price(np.maximum(found.duals[menus.num_jobs :], 0.0))
@@ -130,6 +136,19 @@ class CoverRelaxation:
         shown = bound_at(self.menus, prices) + noise(self.menus, prices)
         if shown < self.bound:
             self.bound, self.prices = shown, prices
+            self.steps.append((shown, prices))
+
+    def _overdraw(self, ray: NDArray[np.float64] | None) -> None:
+        """Take prices far along a ray that says that the options left cannot keep all rows."""
+        if ray is None:
+            return
+        step = np.abs(ray[self.menus.num_jobs :])
+        step *= max(1.0, float(self.prices.max(initial=0.0))) / max(_WHOLE, float(step.max(initial=0.0)))
+        for _ in range(_DOUBLINGS):
+            self._price(self.prices + step)
+            if self.is_closed:
+                break
+            step *= 2.0
 
     def _reduce(self) -> NDArray[np.bool_]:
         """Keep the options that are within reach, and return which of those before these are."""

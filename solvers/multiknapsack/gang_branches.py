@@ -155,25 +155,28 @@ class GangBranches:
         jobs come as the prices of the branch that is open longest want it: those they decide most clearly.
         """
         menus, ends = self._menus, sorted(self._ends, key=lambda end: -end[0])
-        caps, covers = menus.num_capacities, list[Cover]()
+        caps = menus.num_capacities
         most = max(float(own.max(initial=0.0)) for _, own, _ in ends)
         unit = Fraction(2) ** (_PRICE_BITS - math.frexp(most)[1])
-        named = sum(int(np.count_nonzero(own[caps:])) for _, own, _ in ends)
-        prices = np.zeros((len(ends), num_capacities + named), dtype=np.int64)
-        for at, (_, own, beside) in enumerate(ends):
-            whole = np.rint(own * float(unit)).astype(np.int64)
-            prices[at, menus.binding] = whole[:caps]
-            priced = np.flatnonzero(own[caps:])
-            first = num_capacities + len(covers)
-            prices[at, first : first + priced.size] = whole[caps + priced]
-            for cover in map(beside.__getitem__, priced.tolist()):
-                covers.append(replace(cover, capacity=int(menus.binding[cover.capacity])))
+        named = [
+            {id(beside[k]): (beside[k], price) for k, price in enumerate(own[caps:].tolist()) if price > 0.0}
+            for _, own, beside in ends
+        ]
+        covers = {key: cover for own in named for key, (cover, _) in own.items()}
+        place = {key: num_capacities + k for k, key in enumerate(covers)}
+        prices = np.zeros((len(ends), num_capacities + len(covers)), dtype=np.int64)
+        for at, ((_, own, _), beside) in enumerate(zip(ends, named, strict=True)):
+            prices[at, menus.binding] = np.rint(own[:caps] * float(unit))
+            for key, (_, price) in beside.items():
+                prices[at, place[key]] = round(price * float(unit))
         loss = menus.loss(ends[0][1][:caps])
         loss[menus.best_choice(-loss)] = np.inf
         order = np.argsort(-menus.smallest(loss), kind="stable")
         others = order[~np.isin(order, self._gangs)]
         order = np.concatenate((self._gangs, others))
-        return SearchTree(prices, 1 / unit, order, self._looked, tuple(covers))
+        binding = menus.binding.tolist()
+        rows = tuple(replace(cover, capacity=binding[cover.capacity]) for cover in covers.values())
+        return SearchTree(prices, 1 / unit, order, self._looked, rows)
 
     @property
     def _is_hopeless(self) -> bool:
@@ -282,7 +285,7 @@ class GangBranches:
         menus, prices, best, clock = self._within(branch), branch.prices, self._best, self._clock
         covers = CoverRelaxation(menus, prices, bound, best)
         is_done = covers.run(clock.late, lambda: None if self._options.deterministic else clock.remaining)
-        self._ends.append((covers.bound, covers.prices, covers.covers))
+        self._ends += [(shown, own, covers.covers) for shown, own in covers.steps]
         if is_done:
             return []
         local = Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)

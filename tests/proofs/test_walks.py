@@ -19,7 +19,7 @@ import apportion
 from apportion import Assignment
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models import MultipleChoiceKnapsack
-from apportion.proofs import Claim, reference, verify
+from apportion.proofs import Claim, reference, verify, verifying
 from apportion.proofs.bare_models import columns
 from apportion.proofs.capacity_cuts import greatest_sum
 from apportion.proofs.certificate import decode, encode, named
@@ -174,6 +174,34 @@ def nearly_all_hold(kind: str, count: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_claim_of_our_engines_is_proved_and_no_stronger_one(kind: str) -> None:
     nearly_all_hold(kind, examples(60))
+
+
+def test_walks_that_are_long_go_by_the_options_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they end with is what a walk over all of them ends with, whatever prices a proof has left."""
+    ended: list[str] = []
+    by_options = verifying._by_options
+
+    def noted(*given: Any) -> Any:
+        walked = by_options(*given)
+        ended.append(walked.status)
+        return walked
+
+    monkeypatch.setattr(verifying, "_by_options", noted)
+
+    for seed in range(examples(40)):
+        rng = np.random.default_rng(seed)
+        uses, values = rng.integers(0, 9, (36, 3)), rng.integers(1, 30, 36)
+        model = MultipleChoiceKnapsack.from_arrays(
+            values, uses, range(0, 37, 3), [20, 25, 30], required=False
+        )
+        draft = draft_of(columns(model), exact_objective(model, apportion.solve(model).plan), maximizes=True)
+        bare = named(model, replace(draft, prices=draft.prices[: seed % 2], order=()))
+        for proof in (bare, replace(bare, claim=Claim("no_better_plan", draft.claim.bound - 20.0))):
+            whole = verify(model, proof).status
+            with monkeypatch.context() as patched:
+                patched.setattr(verifying, "_BRIEF", 20 * seed if seed % 2 else seed)
+                assert verify(model, proof).status == whole
+    assert {*ended} == {"proved", "refused", "incomplete"}
 
 
 @pytest.mark.parametrize(("seed", "jobs", "racks"), [(3, 60, 20), (2, 30, 8)])

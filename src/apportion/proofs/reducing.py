@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from apportion.proofs.integer_menus import LARGEST_TOTAL, IntegerArray, IntegerMenus
 from apportion.proofs.relaxed_rows import LARGEST_TABLES, cells, slacks_of_options, work_of_options
 
-__all__ = ["Budget", "Limits", "OverBudget", "Root", "Walked", "bytes_of", "reduce", "rooted"]
+__all__ = ["Budget", "Limits", "OverBudget", "Root", "Walked", "bytes_of", "only", "reduce", "rooted"]
 
 
 _OF_OBJECTS = 40
@@ -232,7 +232,7 @@ def reduce(menus: IntegerMenus, weights: IntegerArray, rows: IntegerArray, budge
                 kept &= slacks_of_options(menus, numbers, losses[0], int(slack[0])) >= 0
         if kept.all() or round_ == _MOST_ROUNDS:
             return Root(menus, jobs, losses, slack, weights, rows[:, jobs])
-        menus = _only(menus, kept)
+        menus = only(menus, kept)
     raise AssertionError("the last round returns")
 
 
@@ -323,7 +323,8 @@ def _decided(menus: IntegerMenus, jobs: NDArray[np.int64]) -> tuple[IntegerMenus
     )
 
 
-def _only(menus: IntegerMenus, kept: NDArray[np.bool_]) -> IntegerMenus:
+def only(menus: IntegerMenus, kept: NDArray[np.bool_]) -> IntegerMenus:
+    """Return the menus with some of their options."""
     counts = np.concatenate(([0], np.cumsum(kept)))[menus.offsets].astype(np.int64)
     return replace(menus, worths=menus.worths[kept], uses=menus.uses[kept], offsets=counts)
 

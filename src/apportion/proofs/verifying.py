@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from apportion.proofs.certificate import (
     named,
     validated,
 )
-from apportion.proofs.reducing import Budget, OverBudget, rooted
+from apportion.proofs.reducing import Budget, OverBudget, Root, Walked, only, reduce, rooted
 from apportion.proofs.relaxed_rows import open_share, shared
 from apportion.proofs.stating import stated
 from apportion.proofs.walking import Limits, walk
@@ -28,6 +29,8 @@ __all__ = ["Verdict", "accepted", "verify"]
 
 _LARGEST_LOSSES = 64_000_000
 """Options times price vectors and capacities at most, 8 bytes each."""
+_BRIEF = 20_000
+"""States of a walk before the options of its first job are looked at one by one."""
 _LARGEST_LONG = 300_000
 """Options times price vectors at most where totals do not fit into 64 bits."""
 
@@ -124,8 +127,45 @@ def _walked(given: Columns, read: Proof, limits: Limits) -> Verdict:
         return Verdict("refused", str(error), claim)
     except OverBudget as over:
         return Verdict("incomplete", str(over), claim)
-    walked = walk(root, _order(root.jobs, read.order), limits, budget)
+    walked = _ended(root, _order(root.jobs, read.order), limits, budget)
     return Verdict(walked.status, walked.why, claim, walked.states)  # type: ignore[arg-type]
+
+
+def _ended(root: Root, order: NDArray[np.int64], limits: Limits, budget: Budget) -> Walked:
+    """Walk below a root: briefly, then below every option of the first job, then as far as it takes."""
+    began = time.monotonic()
+
+    def within(states: int) -> Limits:
+        gone = time.monotonic() - began
+        left = None if limits.seconds is None else max(0.0, limits.seconds - gone)
+        return replace(limits, states=min(states, limits.states), seconds=left)
+
+    walked = walk(root, order, within(_BRIEF), budget)
+    if walked.status == "incomplete" and limits.states > _BRIEF:
+        walked = _by_options(root, order, within(_BRIEF), budget)
+        if walked.status == "incomplete":
+            walked = walk(root, order, within(limits.states), budget)
+    return walked
+
+
+def _by_options(root: Root, order: NDArray[np.int64], limits: Limits, budget: Budget) -> Walked:
+    """Walk below every option of the first job, each with what its own bounds leave of the others."""
+    menus, states = root.menus, 0
+    first, end = menus.offsets[order[0] : order[0] + 2].tolist()
+    for option in range(first, end):
+        kept = np.ones(menus.worths.size, dtype=np.bool_)
+        kept[first:end] = False
+        kept[option] = True
+        try:
+            part = reduce(only(menus, kept), root.weights, root.rows, budget)
+        except OverBudget as over:
+            return Walked("incomplete", str(over), states)
+        left = replace(limits, states=limits.states - states)
+        walked = walk(replace(part, each=root.each), _order(part.jobs, tuple(order.tolist())), left, budget)
+        states += walked.states
+        if walked.status != "proved":
+            return replace(walked, states=states)
+    return Walked("proved", f"the options of a job, one by one, and {states} states closed", states)
 
 
 def _order(jobs: NDArray[np.int64], named: tuple[int, ...]) -> NDArray[np.int64]:

@@ -118,13 +118,17 @@ def test_where_every_job_may_fill_nodes_there_are_no_gangs() -> None:
     assert menus is not None and not gangs_of(menus).size
 
 
-def test_a_proof_names_the_prices_of_branches() -> None:
-    """One vector for each place of the gang: each alone leaves it other places, and together none."""
-    given = make("moves", {"seed": 9, "blocks": 16}, None)
+@pytest.mark.parametrize(("seed", "covers"), [(7, False), (20, True), (10, True)])
+def test_a_proof_names_the_prices_of_branches_and_covers(seed: int, covers: bool) -> None:
+    """What prices leave open of a branch covers close; the checker is told nothing else."""
+    given = make("moves", {"seed": seed, "blocks": 6}, None)
     found = apportion.solve(given, time_limit=60.0, proof=True)
     assert found.termination == "optimal" and found.evidence == "by_proof", found.notes
-    assert found.proof is not None and 1 < len(found.proof.prices) <= 17
-    assert found.proof.order[0] == given.num_jobs - 1  # the gang is the last of the round
+    assert found.proof is not None and found.proof.order[0] == given.num_jobs - 1  # the gang is the last
+    assert covers == any("thresholds" in cut for cut in found.proof.cuts)
+    assert found.outcome is not None and not found.outcome.counters["mip_calls"]
     assert apportion.verify(given, found.proof).proved
-    one = replace(found.proof, prices=found.proof.prices[:1])
-    assert not apportion.verify(given, one, Limits(states=50_000)).proved
+    prices = tuple(own[: given.num_capacities] for own in found.proof.prices)
+    without = replace(found.proof, cuts=(), prices=prices)
+    assert apportion.verify(given, without, Limits(states=30_000)).proved != covers
+    assert not apportion.verify(given, replace(without, prices=()), Limits(states=30_000)).proved
