@@ -56,7 +56,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "gap_filling_event": Preset(
             "One gap-filling event, beside plain dynamic programming and the count and node MILPs on HiGHS.",
             ("events/20-200-s0",),
-            (OURS, "apportion:dense-dp", "apportion:highs", "apportion:by_node"),
+            (OURS, "apportion:highs", "apportion:by_node"),
         ),
         "knapsack_scaling": Preset(
             "How the exact knapsack engine grows with the number of jobs, beside HiGHS up to 10,000.",

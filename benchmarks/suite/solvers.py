@@ -61,7 +61,6 @@ _TABLE = (
     _ours("by_node", ("gap_filling",), "highs", ("highspy",), {"gap_filling": 500}, "by_node"),
     _ours("all_depths", ("freezing",), "highs", ("highspy",), formulation="all_depths"),
     _ours("all_depths+cp-sat", ("freezing",), "cp-sat", ("ortools",), formulation="all_depths"),
-    _ours("dense-dp", ("gap_filling",), "dense-dp"),
     _peer("linopy+highs", _ALL, "linopy_highs:solve", ("linopy", "highspy"), _PLAIN),
     _peer("cvxpy+highs", _ALL, "cvxpy_peer:solve_highs", ("cvxpy", "highspy"), _PLAIN),
     _peer("cvxpy+scip", _ALL, "cvxpy_peer:solve_scip", ("cvxpy", "pyscipopt"), _PLAIN),

@@ -5,6 +5,5 @@ European Journal of Operational Research 83 (1995) 394-410: a Lagrange multiplie
 greedy choice closes most of the gap, reduced costs fix nearly every job, and dynamic programming over the
 small core that is left proves the rest.
 
-``one_capacity.solve`` answers; ``dense_dp.solve`` is the plain dynamic program over the whole capacity, kept
-as a reference; ``dual.multiplier`` and ``greedy.choice`` are the two first steps on their own.
+``one_capacity.solve`` answers; ``dual.multiplier`` and ``greedy.choice`` are its first steps on their own.
 """

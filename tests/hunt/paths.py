@@ -160,7 +160,6 @@ PATHS = _table(
         },
         wants="one",
     ),
-    Path("dense-dp", _ONE, options={"backend": "dense-dp"}, complete=False, wants="one"),
     # several capacities
     Path(
         "no-exact-search",

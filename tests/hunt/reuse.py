@@ -35,7 +35,7 @@ from tests.session.drawn_deltas import drawn_delta
 
 __all__ = ["Round", "main"]
 
-_BACKENDS = ("auto", "auto", "highs", "highs", "cp-sat", "cp-sat", "scip", "dense-dp")
+_BACKENDS = ("auto", "auto", "highs", "highs", "cp-sat", "cp-sat", "scip")
 _LIMITS = (0.001, 0.005, 0.02, 0.06, 0.2, 0.6)
 _PATIENCE_S = 20.0
 _TOLERANCE = 2e-6

@@ -21,6 +21,7 @@ from apportion.models.lagrangian import exact_lagrangian_bound, lagrangian_bound
 from apportion.models.lowering import lower
 from apportion.models.splice import difference
 from apportion.proofs.certificate import instance_digest
+from apportion.solving import evidence
 from apportion.solving.evidence import with_proof
 from tests.budgets import examples
 from tests.strategies import knapsacks
@@ -130,10 +131,13 @@ def test_what_reads_them_as_an_array_says_where_they_are_too_many(monkeypatch: p
         [2.0, 1.0], sparse.csr_array([[1, 0], [0, 1]]), [0, 1, 2], [1, 1]
     )
     solution = apportion.solve(model)
+    for module, name in ((evidence, "LARGEST_LOSSES"), (uses_module, "_MOST_CELLS")):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, 3)
+            unproved = with_proof(solution, None)
+        assert unproved.plan.tolist() == [0, 1] and unproved.proof is None
+        assert any("no proof was found" in note and "as an array" in note for note in unproved.notes)
     monkeypatch.setattr(uses_module, "_MOST_CELLS", 3)
-    solution = with_proof(solution, None)
-    assert solution.plan.tolist() == [0, 1] and solution.proof is None
-    assert any("no proof was found" in note and "as an array" in note for note in solution.notes)
     with pytest.raises(InvalidInstance, match="as an array"):
         apportion.explain(model)
 

@@ -44,7 +44,6 @@ JOBS_STOPPED, JOBS_MOVED = "jobs stopped", "jobs moved"
 """The last goals of all: how many running jobs get nothing, and how many get something else."""
 MAX_CHANGES = "max_changes"
 """The capacity of which jobs use one that change, where only so many may."""
-_OURS = frozenset({"exact", "dense-dp"})
 _CLAIMS = frozenset({Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE})
 
 
@@ -330,7 +329,7 @@ class Solution(Displayable, Generic[PlanT_co]):
             return "by_multipliers"
         if self.proof is not None and self._is_proved(self.proof.claim.bound):
             return "by_proof"
-        searched = self.backend in _OURS and self.certificate.source != "solver"
+        searched = self.backend == "exact" and self.certificate.source != "solver"
         return "by_search" if self.confirmed or searched else "by_solver"
 
     def _is_proved(self, bound: float | None) -> bool:

@@ -45,15 +45,15 @@ def total(uses: SparseUses, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def dense(uses: SparseUses) -> NDArray[np.int64]:
+def dense(uses: SparseUses, largest: int | None = None) -> NDArray[np.int64]:
     """Return uses as an array.
 
     Raises
     ------
     InvalidInstance
-        If it would take more than 4 GiB.
+        If it would take more than 4 GiB, or hold more numbers than the largest allowed.
     """
-    if uses.shape[0] * uses.shape[1] > _MOST_CELLS:
+    if uses.shape[0] * uses.shape[1] > min(_MOST_CELLS, largest or _MOST_CELLS):
         size = uses.shape[0] * uses.shape[1] * 8 / 2**30
         message = (
             f"are sparse, and what was asked for reads them as an array, which would take {size:.0f} GiB"

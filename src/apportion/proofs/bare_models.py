@@ -21,7 +21,7 @@ from apportion.models.uses import dense
 __all__ = ["columns"]
 
 
-def columns(subject: Any, *, one_by_one: bool = False) -> Columns:
+def columns(subject: Any, *, one_by_one: bool = False, largest: int | None = None) -> Columns:
     """Return the columns of an instance or a bare model; ``TypeError`` for anything else.
 
     Parameters
@@ -31,6 +31,13 @@ def columns(subject: Any, *, one_by_one: bool = False) -> Columns:
     one_by_one
         Whether every option is asked for, its uses sparse or not: not the quicker columns that its kind
         may have.
+    largest
+        Options times capacities up to which an array is made of sparse uses; 4 GiB by default.
+
+    Raises
+    ------
+    InvalidInstance
+        If the array would be larger.
     """
     if isinstance(subject, MultipleChoiceKnapsack):
         found = _of_menus(subject)
@@ -40,7 +47,7 @@ def columns(subject: Any, *, one_by_one: bool = False) -> Columns:
         made = listed if one_by_one and not relaxes(subject) else columns_of
         found = made(kind_of(subject), subject)
     as_it_is = one_by_one or isinstance(found.uses, np.ndarray)
-    return found if as_it_is else replace(found, uses=dense(found.uses))
+    return found if as_it_is else replace(found, uses=dense(found.uses, largest))
 
 
 def relaxes(subject: Any) -> bool:

@@ -25,9 +25,9 @@ from apportion.proofs.relaxed_rows import open_share, shared
 from apportion.proofs.stating import stated
 from apportion.proofs.walking import Limits, walk
 
-__all__ = ["Verdict", "accepted", "verify"]
+__all__ = ["LARGEST_LOSSES", "Verdict", "accepted", "verify"]
 
-_LARGEST_LOSSES = 64_000_000
+LARGEST_LOSSES = 64_000_000
 """Options times price vectors and capacities at most, 8 bytes each."""
 _BRIEF = 20_000
 """States of a walk before the options of its first job are looked at one by one."""
@@ -118,8 +118,8 @@ def _walked(given: Columns, read: Proof, limits: Limits) -> Verdict:
         if any(len(row) != menus.num_jobs for row in read.rows):
             return Verdict("refused", f"a vector of rows has not {menus.num_jobs} numbers", claim)
         size = menus.worths.size * (len(read.prices) + 1 + len(menus.capacities))
-        if size > _LARGEST_LOSSES:
-            return Verdict("incomplete", f"more than {_LARGEST_LOSSES} losses and uses", claim)
+        if size > LARGEST_LOSSES:
+            return Verdict("incomplete", f"more than {LARGEST_LOSSES} losses and uses", claim)
         root = rooted(menus, read.prices, read.rows, budget)
         if not root.closed and root.losses.dtype == object and root.losses.size > _LARGEST_LONG:
             return Verdict("incomplete", f"more than {_LARGEST_LONG} losses beyond 64 bits", claim)

@@ -18,7 +18,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.proofs import Verdict
 from apportion.proofs.bare_models import columns, relaxes
 from apportion.proofs.certificate import MalformedProof, Proof
-from apportion.proofs.verifying import accepted
+from apportion.proofs.verifying import LARGEST_LOSSES, accepted
 from apportion.proofs.walking import Limits
 from apportion.solving.call import Subject, kind_of_any
 from apportion.solving.judge import usable
@@ -107,8 +107,8 @@ def _first_accepted(solution: Solution, limits: Limits) -> tuple[Proof | str, fl
         return None if limits.seconds is None else max(0.0, limits.seconds - (time.perf_counter() - begun))
 
     try:
-        given = columns(instance)
-    except InvalidInstance as error:  # sparse uses of which there are too many for an array
+        given = columns(instance, largest=LARGEST_LOSSES)
+    except InvalidInstance as error:  # sparse uses of which there are too many for a check
         return str(error), checking
     target = _target(solution)
     quickest: tuple[bool, bool, SearchTree | None] = (True, tree is not None, tree)

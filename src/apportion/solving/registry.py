@@ -453,13 +453,6 @@ BACKENDS: Mapping[str, Backend] = MappingProxyType(
                 own_prices=True,
             ),
             Backend(
-                "dense-dp",
-                "knapsack",
-                "apportion.solvers.knapsack.dense_dp:solve",
-                ("numpy",),
-                "plain dynamic programming over one whole capacity; the reference",
-            ),
-            Backend(
                 "highs",
                 "linear",
                 "apportion.solvers.general.highs:solve",

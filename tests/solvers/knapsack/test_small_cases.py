@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.budgets import examples
-from tests.oracles import enumerate_knapsack
+from tests.oracles import enumerate_knapsack, tabulate_knapsack
 from tests.strategies import knapsacks
 
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
-from apportion.solvers.knapsack import dense_dp, dual, greedy, one_capacity
+from apportion.solvers.knapsack import dual, greedy, one_capacity
 
 
 def random_model(rng: np.random.Generator, max_jobs: int = 5, max_options: int = 5) -> MultipleChoiceKnapsack:
@@ -93,20 +93,18 @@ def test_random_small_cases_match_enumeration(seed: int) -> None:
 
 @settings(max_examples=examples(300))
 @given(knapsacks(max_capacities=1))
-def test_drawn_cases_match_enumeration_and_dense_dp(model: MultipleChoiceKnapsack) -> None:
+def test_drawn_cases_match_enumeration_as_a_table_does(model: MultipleChoiceKnapsack) -> None:
     outcome = one_capacity.solve(model, SolveOptions(), None)
     assert_right(model, outcome)
-    assert_right_dense(model)
+    assert_a_table_is_right(model)
 
 
-def assert_right_dense(model: MultipleChoiceKnapsack) -> None:
-    outcome = dense_dp.solve(model, SolveOptions(), None)
-    expected = enumerate_knapsack(model)
-    if expected is None:
-        assert outcome.termination is Termination.INFEASIBLE
-    else:
-        assert outcome.point is not None and model.check(outcome.point).feasible
-        assert outcome.objective == pytest.approx(expected[0], rel=1e-9, abs=1e-9)
+def assert_a_table_is_right(model: MultipleChoiceKnapsack) -> None:
+    found, expected = tabulate_knapsack(model), enumerate_knapsack(model)
+    assert (found is None) == (expected is None)
+    if found is not None and expected is not None:
+        assert model.check(found[1]).feasible
+        assert found[0] == pytest.approx(expected[0], rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -196,13 +194,5 @@ def test_two_capacities_are_refused() -> None:
     from apportion.core.errors import BackendUnavailable
 
     model = MultipleChoiceKnapsack.from_arrays([1.0], [[1, 1]], [0, 1], [1, 1])
-    for solve in (one_capacity.solve, dense_dp.solve):
-        with pytest.raises(BackendUnavailable, match="capacit"):
-            solve(model, SolveOptions(), None)
-
-
-def test_dense_dp_refuses_a_table_that_does_not_fit_in_memory() -> None:
-    model = MultipleChoiceKnapsack.from_arrays([1.0], [10**12], [0, 1], [10**12])
-    outcome = dense_dp.solve(model, SolveOptions(), None)
-    assert outcome.termination is Termination.MEMORY_LIMIT
-    assert outcome.point is None and "exceeds" in outcome.raw_status
+    with pytest.raises(BackendUnavailable, match="capacit"):
+        one_capacity.solve(model, SolveOptions(), None)
