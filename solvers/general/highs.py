@@ -26,6 +26,7 @@ from apportion.solvers.general.highs_call import (
     is_well,
     opened,
     preload,
+    run,
     set_option,
 )
 from apportion.solvers.general.linear_call import LinearCall
@@ -206,7 +207,7 @@ class GrowingProgramme:
         with native_output_to_stderr():
             if seconds is not None:  # its clock goes on from run to run
                 set_option(highs, "time_limit", highs.getRunTime() + max(0.0, seconds))
-            status = highs.run()
+            status = run(highs)
             set_option(highs, "simplex_strategy", _PRIMAL)
         if not (is_well(status) and is_optimal(highs)):
             return None

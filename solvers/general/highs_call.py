@@ -43,6 +43,7 @@ __all__ = [
     "opened",
     "outward",
     "preload",
+    "run",
     "set_option",
 ]
 
@@ -272,7 +273,7 @@ def call(
         if listen is not None:
             _subscribe(highs, model, scaling, listen)
         handed_over = time.perf_counter()
-        status = _run(highs, interruptible)
+        status = run(highs, interruptible)
         ended = time.perf_counter()
     seconds = (handed_over - began, ended - handed_over)
     if status == highspy.HighsStatus.kError:
@@ -380,23 +381,24 @@ def _subscribe(highs: Any, model: LinearModel, scaling: Scaling, listen: Listen)
     highs.cbMipInterrupt.subscribe(pulse)
 
 
-def _run(highs: Any, interruptible: bool) -> Any:
+def run(highs: Any, interruptible: bool = False) -> Any:
+    """Run HiGHS, whatever number of threads ran before; return its status."""
     import highspy
 
-    def run() -> Any:
+    def once() -> Any:
         return interruptibly(highs.run, highs.cancelSolve)[0] if interruptible else highs.run()
 
     if interruptible:
         highs.HandleUserInterrupt = True  # HiGHS's own handler of Ctrl-C prints on standard output
-    status = run()
+    status = once()
     if status == highspy.HighsStatus.kError:
         # another thread count was used in this thread before: the scheduler must be made anew
         highspy.Highs.resetGlobalScheduler(True)
-        status = run()
+        status = once()
     if status == highspy.HighsStatus.kError:
         # presolve of HiGHS 1.13 fails where uses lie 1e11 apart (a case is kept in `tests.hunted`)
         highs.setOptionValue("presolve", "off")
-        status = run()
+        status = once()
     return status
 
 

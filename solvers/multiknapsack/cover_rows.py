@@ -72,6 +72,8 @@ class CoverRelaxation:
         What these show, with its rounding.
     steps
         Every lower bound on the way, and the prices that show it: options are left out by each.
+    relaxations
+        How many were solved.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class CoverRelaxation:
         self.menus, self.prices, self.bound, self._best = menus, prices, bound, best
         self.covers: list[Cover] = []
         self.steps: list[tuple[float, NDArray[np.float64]]] = []
+        self.relaxations = 0
         self._capacities = menus.num_capacities
         self._reduce()
 
@@ -105,6 +108,7 @@ class CoverRelaxation:
         programme.add(*columns_of(menus, np.ones(columns.size, dtype=np.bool_)))
         while not self.is_closed and idle < _IDLE and not late():
             found = programme.solved(left())
+            self.relaxations += 1
             if found is None:
                 self._overdraw(programme.ray())
                 break

@@ -5,18 +5,20 @@ says next to nothing (a cost of 36 where the least is 138), and a search that mo
 gang where it is. With the gang in one place the relaxation is nearly exact. So each of its options gets a
 branch: a relaxation that begins at the prices above, the choice that it is repaired to, and a short local
 search; where there are several gangs, such branches are divided by the options of the next. A branch whose
-prices show nothing better than the incumbent is closed, and one without a gang left is solved over growing
-cores. The greatest bound of an open branch is one of all choices: each of them is in exactly one branch.
+prices show nothing better than the incumbent is closed. One without a gang left goes under covers
+(`cover_rows`), and what these leave is solved over growing cores. The greatest bound of an open branch is one
+of all choices: each of them is in exactly one branch.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +78,14 @@ class _Branch:
     tries: int = 0
 
 
+class _Shown(NamedTuple):
+    """What prices of a branch show: of its capacities, and of covers behind them."""
+
+    bound: float
+    prices: NDArray[np.float64]
+    covers: Sequence[Cover]
+
+
 class GangBranches:
     """One search; the branch of greatest bound is divided or solved first.
 
@@ -114,8 +124,8 @@ class GangBranches:
         self._best, self._shown, self._options = best, shown, options
         self._clock, self._counters = clock, counters
         self._order, self.by_solver = count(), False
-        self._ends: list[tuple[float, NDArray[np.float64], list[Cover]]] = []
-        """Bounds and prices of all branches that have some of their own, and covers that have prices, too."""
+        self._steps: list[_Shown] = []
+        """Of all branches that have prices of their own."""
         self._looked = self._helped = 0
         """How many branches have prices of their own, and of how many these say much more."""
         self._open: list[tuple[int, float, int, _Branch]] = []
@@ -146,7 +156,7 @@ class GangBranches:
     @property
     def is_priced(self) -> bool:
         """Whether any branch has prices of its own."""
-        return bool(self._ends)
+        return bool(self._steps)
 
     def tree(self, num_capacities: int) -> SearchTree:
         """Return what a proof needs to know: the prices of branches, the gangs as the first jobs.
@@ -154,28 +164,27 @@ class GangBranches:
         Whatever a gang has, the prices of its branch show of all the rest what they showed here. The other
         jobs come as the prices of the branch that is open longest want it: those they decide most clearly.
         """
-        menus, ends = self._menus, sorted(self._ends, key=lambda end: -end[0])
-        caps = menus.num_capacities
-        most = max(float(own.max(initial=0.0)) for _, own, _ in ends)
-        unit = Fraction(2) ** (_PRICE_BITS - math.frexp(most)[1])
-        named = [
-            {id(beside[k]): (beside[k], price) for k, price in enumerate(own[caps:].tolist()) if price > 0.0}
-            for _, own, beside in ends
-        ]
-        covers = {key: cover for own in named for key, (cover, _) in own.items()}
-        place = {key: num_capacities + k for k, key in enumerate(covers)}
-        prices = np.zeros((len(ends), num_capacities + len(covers)), dtype=np.int64)
-        for at, ((_, own, _), beside) in enumerate(zip(ends, named, strict=True)):
-            prices[at, menus.binding] = np.rint(own[:caps] * float(unit))
-            for key, (_, price) in beside.items():
-                prices[at, place[key]] = round(price * float(unit))
-        loss = menus.loss(ends[0][1][:caps])
+        menus, steps = self._menus, sorted(self._steps, key=lambda step: -step.bound)
+        caps, priced = menus.num_capacities, dict[int, Cover]()
+        for step in steps:
+            priced |= {
+                id(step.covers[k]): step.covers[k] for k in np.flatnonzero(step.prices[caps:]).tolist()
+            }
+        place = {key: num_capacities + k for k, key in enumerate(priced)}
+        unit = Fraction(2) ** (_PRICE_BITS - math.frexp(max(float(step.prices.max()) for step in steps))[1])
+        prices = np.zeros((len(steps), num_capacities + len(priced)), dtype=np.int64)
+        for own, step in zip(prices, steps, strict=True):
+            whole = np.rint(step.prices * float(unit)).astype(np.int64)
+            own[menus.binding] = whole[:caps]
+            for k in np.flatnonzero(whole[caps:]).tolist():
+                own[place[id(step.covers[k])]] = whole[caps + k]
+        loss = menus.loss(steps[0].prices[:caps])
         loss[menus.best_choice(-loss)] = np.inf
         order = np.argsort(-menus.smallest(loss), kind="stable")
         others = order[~np.isin(order, self._gangs)]
         order = np.concatenate((self._gangs, others))
         binding = menus.binding.tolist()
-        rows = tuple(replace(cover, capacity=binding[cover.capacity]) for cover in covers.values())
+        rows = tuple(replace(cover, capacity=binding[cover.capacity]) for cover in priced.values())
         return SearchTree(prices, 1 / unit, order, self._looked, rows)
 
     @property
@@ -267,7 +276,7 @@ class GangBranches:
         above, bound = bound, min(bound, bound_at(menus, prices) + noise(menus, prices))
         self._looked += 1
         self._helped += bound <= max(floor, above - _PAYS * (above - floor))
-        self._ends.append((bound, prices, []))
+        self._steps.append(_Shown(bound, prices, ()))
         if bound < floor:
             return []
         own = best.of_a_part()
@@ -285,7 +294,8 @@ class GangBranches:
         menus, prices, best, clock = self._within(branch), branch.prices, self._best, self._clock
         covers = CoverRelaxation(menus, prices, bound, best)
         is_done = covers.run(clock.late, lambda: None if self._options.deterministic else clock.remaining)
-        self._ends += [(shown, own, covers.covers) for shown, own in covers.steps]
+        clock.charge(covers.relaxations, covers.relaxations * _SECONDS_PER_BRANCH)
+        self._steps += [_Shown(shown, own, covers.covers) for shown, own in covers.steps]
         if is_done:
             return []
         local = Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)

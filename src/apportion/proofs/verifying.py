@@ -29,8 +29,9 @@ __all__ = ["LARGEST_LOSSES", "Verdict", "accepted", "verify"]
 
 LARGEST_LOSSES = 64_000_000
 """Options times price vectors and capacities at most, 8 bytes each."""
-_BRIEF = 20_000
-"""States of a walk before the options of its first job are looked at one by one."""
+_BRIEF, _BRIEF_STEPS = 20_000, 4_000_000_000
+"""States of a walk before the options of its first job are looked at one by one, and what that may take; a
+billion steps take about a second."""
 _LARGEST_LONG = 300_000
 """Options times price vectors at most where totals do not fit into 64 bits."""
 
@@ -152,6 +153,9 @@ def _by_options(root: Root, order: NDArray[np.int64], limits: Limits, budget: Bu
     """Walk below every option of the first job, each with what its own bounds leave of the others."""
     menus, states = root.menus, 0
     first, end = menus.offsets[order[0] : order[0] + 2].tolist()
+    steps = (end - first) * menus.uses.size * len(root.weights)
+    if steps > _BRIEF_STEPS or (limits.seconds is not None and steps > 1e9 * limits.seconds):
+        return Walked("incomplete", f"more than {_BRIEF_STEPS} steps for the options of a job", 0)
     for option in range(first, end):
         kept = np.ones(menus.worths.size, dtype=np.bool_)
         kept[first:end] = False
