@@ -80,6 +80,11 @@ class Clock:
         return max(_CAUTION * self._limit - self._estimate, 0.0)
 
     @property
+    def uncounted(self) -> float | None:
+        """Seconds that a solver which counts nothing may take; ``None`` for no limit, or where `counted`."""
+        return None if self.counted else self.seconds_left
+
+    @property
     def work_left(self) -> int | None:
         """Units of work that the work limit leaves; ``None`` without one."""
         return None if self._work_limit == math.inf else max(0, math.ceil(self._work_limit - self.work))

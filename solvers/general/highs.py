@@ -22,6 +22,8 @@ from apportion.solvers.general.guard import native_output_to_stderr
 from apportion.solvers.general.highs_call import (
     Listen,
     call,
+    dual_ray,
+    finite,
     is_optimal,
     is_well,
     opened,
@@ -212,10 +214,8 @@ class GrowingProgramme:
         if not (is_well(status) and is_optimal(highs)):
             return None
         solution = highs.getSolution()
-        point, duals = np.array(solution.col_value), np.array(solution.row_dual)
-        if point.shape != (self._columns,) or duals.shape != (self._rows,):
-            return None
-        if not (np.isfinite(point).all() and np.isfinite(duals).all()):
+        point, duals = finite(solution.col_value, self._columns), finite(solution.row_dual, self._rows)
+        if point is None or duals is None:
             return None
         value = float(highs.getInfo().objective_function_value)
         return Relaxed(value / self._scale, point, duals / self._scale)
@@ -225,6 +225,4 @@ class GrowingProgramme:
         if not self._well:
             return None
         with native_output_to_stderr():
-            _, exists, found = self._highs.getDualRay()
-        weights = np.array(found if exists else (), dtype=np.float64)
-        return weights if weights.shape == (self._rows,) and np.isfinite(weights).all() else None
+            return finite(dual_ray(self._highs), self._rows)

@@ -38,6 +38,8 @@ __all__ = [
     "answer_of",
     "call",
     "doubted",
+    "dual_ray",
+    "finite",
     "is_optimal",
     "is_well",
     "opened",
@@ -140,9 +142,9 @@ def answer_of(
         See `Answer`.
     """
     whole = bool(model.integer.any())
-    value = _finite(said.values, model.num_columns)
-    price = _finite(said.prices, model.num_rows)
-    weights = _finite(said.weights, model.num_rows)
+    value = finite(said.values, model.num_columns)
+    price = finite(said.prices, model.num_rows)
+    weights = finite(said.weights, model.num_rows)
     bound = None
     if whole and said.termination not in (
         Termination.INFEASIBLE,
@@ -166,7 +168,7 @@ def answer_of(
     )
 
 
-def _finite(numbers: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
+def finite(numbers: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
     """Return so many finite numbers, ``None`` for anything else."""
     if numbers is None:
         return None
@@ -412,23 +414,26 @@ def _read(
     optimal, whole = native == highspy.HighsModelStatus.kOptimal, bool(model.integer.any())
     solution = highs.getSolution()
     feasible = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
-    weights = None
-    if native == highspy.HighsModelStatus.kInfeasible and not whole:
-        _, exists, found = highs.getDualRay()
-        weights = found if exists else None
+    infeasible = native == highspy.HighsModelStatus.kInfeasible and not whole
     said = Said(
         termination=_terminations().get(native, Termination.ERROR),
         raw=highs.modelStatusToString(native),
         is_optimal=optimal,
         values=solution.col_value if feasible else None,
         prices=solution.row_dual if optimal and not whole else None,
-        weights=weights,
+        weights=dual_ray(highs) if infeasible else None,
         objective=float(info.objective_function_value),
         dual_bound=float(info.mip_dual_bound),
         nodes=int(info.mip_node_count),
         iterations=int(info.simplex_iteration_count),
     )
     return answer_of(model, scaling, said, taken, seconds)
+
+
+def dual_ray(highs: Any) -> Any:
+    """Return what rows weigh in HiGHS's proof that no point keeps all; ``None`` if it has none."""
+    _, exists, found = highs.getDualRay()
+    return found if exists else None
 
 
 def _terminations() -> dict[Any, Termination]:

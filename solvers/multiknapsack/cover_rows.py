@@ -14,12 +14,11 @@ Operations Research 31(5), 1983, where a job has one use).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.outcome import Cover
+from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.linear_dual import columns_of, programme_of
 from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
@@ -46,6 +45,8 @@ _DOUBLINGS = 20
 """Steps along a ray, each twice the one before."""
 _LOWER = 0.01
 """By what part of the gap it must be lower to count."""
+_SECONDS_PER_RELAXATION = 1e-2
+"""What deterministic mode charges for a relaxation."""
 
 
 class CoverRelaxation:
@@ -72,8 +73,6 @@ class CoverRelaxation:
         What these show, with its rounding.
     steps
         Every lower bound on the way, and the prices that show it: options are left out by each.
-    relaxations
-        How many were solved.
     """
 
     def __init__(
@@ -82,7 +81,6 @@ class CoverRelaxation:
         self.menus, self.prices, self.bound, self._best = menus, prices, bound, best
         self.covers: list[Cover] = []
         self.steps: list[tuple[float, NDArray[np.float64]]] = []
-        self.relaxations = 0
         self._capacities = menus.num_capacities
         self._reduce()
 
@@ -92,23 +90,15 @@ class CoverRelaxation:
         floor = self._best.floor
         return (floor is not None and self.bound < floor) or bool((np.diff(self.menus.offsets) == 0).any())
 
-    def run(self, late: Callable[[], bool], left: Callable[[], float | None]) -> bool:
-        """Add covers until none is broken, or they lower the bound no more; true if nothing is left.
-
-        Parameters
-        ----------
-        late
-            Whether to stop.
-        left
-            The seconds that HiGHS may still take; ``None`` for no limit.
-        """
+    def run(self, clock: Clock) -> bool:
+        """Add covers until none is broken, or they lower the bound no more; true if nothing is left."""
         menus, idle = self.menus, 0
         columns = np.arange(menus.num_options)
         programme = programme_of(menus)
         programme.add(*columns_of(menus, np.ones(columns.size, dtype=np.bool_)))
-        while not self.is_closed and idle < _IDLE and not late():
-            found = programme.solved(left())
-            self.relaxations += 1
+        while not self.is_closed and idle < _IDLE and not clock.late():
+            found = programme.solved(clock.uncounted)
+            clock.charge(1, _SECONDS_PER_RELAXATION)
             if found is None:
                 self._overdraw(programme.ray())
                 break

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
@@ -79,11 +79,11 @@ class _Branch:
 
 
 class _Shown(NamedTuple):
-    """What prices of a branch show: of its capacities, and of covers behind them."""
+    """What prices of a branch show: of its capacities, and of covers, the first of them at a position."""
 
     bound: float
     prices: NDArray[np.float64]
-    covers: Sequence[Cover]
+    first: int = 0
 
 
 class GangBranches:
@@ -124,8 +124,8 @@ class GangBranches:
         self._best, self._shown, self._options = best, shown, options
         self._clock, self._counters = clock, counters
         self._order, self.by_solver = count(), False
-        self._steps: list[_Shown] = []
-        """Of all branches that have prices of their own."""
+        self._steps, self._covers = list[_Shown](), list[Cover]()
+        """Of all branches that have prices of their own, and the covers of one after the other."""
         self._looked = self._helped = 0
         """How many branches have prices of their own, and of how many these say much more."""
         self._open: list[tuple[int, float, int, _Branch]] = []
@@ -165,26 +165,23 @@ class GangBranches:
         jobs come as the prices of the branch that is open longest want it: those they decide most clearly.
         """
         menus, steps = self._menus, sorted(self._steps, key=lambda step: -step.bound)
-        caps, priced = menus.num_capacities, dict[int, Cover]()
-        for step in steps:
-            priced |= {
-                id(step.covers[k]): step.covers[k] for k in np.flatnonzero(step.prices[caps:]).tolist()
-            }
-        place = {key: num_capacities + k for k, key in enumerate(priced)}
+        caps = menus.num_capacities
         unit = Fraction(2) ** (_PRICE_BITS - math.frexp(max(float(step.prices.max()) for step in steps))[1])
-        prices = np.zeros((len(steps), num_capacities + len(priced)), dtype=np.int64)
+        prices = np.zeros((len(steps), num_capacities + len(self._covers)), dtype=np.int64)
         for own, step in zip(prices, steps, strict=True):
             whole = np.rint(step.prices * float(unit)).astype(np.int64)
             own[menus.binding] = whole[:caps]
-            for k in np.flatnonzero(whole[caps:]).tolist():
-                own[place[id(step.covers[k])]] = whole[caps + k]
+            own[num_capacities + step.first :][: whole.size - caps] = whole[caps:]
+        priced = np.flatnonzero(prices[:, num_capacities:].any(axis=0))
+        prices = prices[:, np.append(np.arange(num_capacities), num_capacities + priced)]
         loss = menus.loss(steps[0].prices[:caps])
         loss[menus.best_choice(-loss)] = np.inf
         order = np.argsort(-menus.smallest(loss), kind="stable")
         others = order[~np.isin(order, self._gangs)]
         order = np.concatenate((self._gangs, others))
         binding = menus.binding.tolist()
-        rows = tuple(replace(cover, capacity=binding[cover.capacity]) for cover in priced.values())
+        covers = [self._covers[k] for k in priced.tolist()]
+        rows = tuple(replace(cover, capacity=binding[cover.capacity]) for cover in covers)
         return SearchTree(prices, 1 / unit, order, self._looked, rows)
 
     @property
@@ -263,9 +260,8 @@ class GangBranches:
         began, best, clock = self._clock.elapsed, self._best, self._clock
         menus = self._within(branch)
         anchor = self._anchor(menus)
-        left = None if self._options.deterministic else clock.remaining
         floor = -np.inf if best.floor is None else best.floor
-        priced = relaxed(menus, left, anchor, branch.prices, is_close=True, enough=floor)
+        priced = relaxed(menus, clock.uncounted, anchor, branch.prices, is_close=True, enough=floor)
         clock.charge(1, _SECONDS_PER_BRANCH)
         unknown = [(bound, replace(branch, is_priced=True))]
         if priced is None:
@@ -276,7 +272,7 @@ class GangBranches:
         above, bound = bound, min(bound, bound_at(menus, prices) + noise(menus, prices))
         self._looked += 1
         self._helped += bound <= max(floor, above - _PAYS * (above - floor))
-        self._steps.append(_Shown(bound, prices, ()))
+        self._steps.append(_Shown(bound, prices))
         if bound < floor:
             return []
         own = best.of_a_part()
@@ -293,9 +289,9 @@ class GangBranches:
         """Solve a branch without a gang; return it where that decides nothing, to come after all others."""
         menus, prices, best, clock = self._within(branch), branch.prices, self._best, self._clock
         covers = CoverRelaxation(menus, prices, bound, best)
-        is_done = covers.run(clock.late, lambda: None if self._options.deterministic else clock.remaining)
-        clock.charge(covers.relaxations, covers.relaxations * _SECONDS_PER_BRANCH)
-        self._steps += [_Shown(shown, own, covers.covers) for shown, own in covers.steps]
+        is_done = covers.run(clock)
+        self._steps += [_Shown(shown, own, len(self._covers)) for shown, own in covers.steps]
+        self._covers += covers.covers
         if is_done:
             return []
         local = Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)

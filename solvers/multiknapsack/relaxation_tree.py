@@ -213,8 +213,8 @@ class RelaxationTree:
         alike, clock = alike_jobs(menus), self._clock
         model = alike.written()
         settings: dict[str, object] = {"threads": 1, "presolve": "off"}
-        if clock.remaining is not None and not clock.counted:
-            settings["time_limit"] = max(0.0, clock.remaining)
+        if (left := clock.uncounted) is not None:
+            settings["time_limit"] = left
         everything = _Relaxed(bound, np.ones(menus.num_options, dtype=np.bool_), None, -1)
         try:
             said = call(replace(model, integer=np.zeros(model.cost.size, dtype=np.bool_)), settings)

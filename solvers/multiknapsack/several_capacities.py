@@ -221,7 +221,7 @@ class _Run:
             gap=precision(self._options.gap),
             start=None if earlier is None else menus.restrict(earlier),
             late=self._clock.late,
-            seconds=None if self._options.deterministic else self._clock.remaining,
+            seconds=self._clock.uncounted,
             anchor=best.among(menus),
         )
         if dual.infeasible:

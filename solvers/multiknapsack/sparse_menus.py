@@ -169,7 +169,7 @@ class SparseSearch:
         menus, dual, best = self._menus, self._dual, self._best
         if best.value is None or rows is menus:
             return False
-        left, late = None if self._options.deterministic else self._clock.remaining, self._clock.late
+        left, late = self._clock.uncounted, self._clock.late
         near = np.append(dual.multipliers, np.zeros(rows.num_capacities - menus.num_capacities))
         anchor = best.among(menus)
         priced, _ = solve_large(rows, gap=1e-8, start=near, late=late, seconds=left, anchor=anchor)

@@ -151,7 +151,7 @@ def _ended(root: Root, order: NDArray[np.int64], limits: Limits, budget: Budget)
 
 def _by_options(root: Root, order: NDArray[np.int64], limits: Limits, budget: Budget) -> Walked:
     """Walk below every option of the first job, each with what its own bounds leave of the others."""
-    menus, states = root.menus, 0
+    menus, states, named_first = root.menus, 0, tuple(order.tolist())
     first, end = menus.offsets[order[0] : order[0] + 2].tolist()
     steps = (end - first) * menus.uses.size * len(root.weights)
     if steps > _BRIEF_STEPS or (limits.seconds is not None and steps > 1e9 * limits.seconds):
@@ -165,7 +165,7 @@ def _by_options(root: Root, order: NDArray[np.int64], limits: Limits, budget: Bu
         except OverBudget as over:
             return Walked("incomplete", str(over), states)
         left = replace(limits, states=limits.states - states)
-        walked = walk(replace(part, each=root.each), _order(part.jobs, tuple(order.tolist())), left, budget)
+        walked = walk(replace(part, each=root.each), _order(part.jobs, named_first), left, budget)
         states += walked.states
         if walked.status != "proved":
             return replace(walked, states=states)
