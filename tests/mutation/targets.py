@@ -8,6 +8,15 @@ from types import MappingProxyType
 __all__ = ["TARGETS"]
 
 _MEANINGS = ("tests/instances/test_meanings.py", "-k")
+_WALKS = (
+    "tests/proofs/test_walks.py",
+    "tests/proofs/test_forgers.py",
+    "tests/proofs/test_capacity_cuts.py",
+    "tests/proofs/test_relaxed_rows.py",
+    "tests/proofs/test_naive.py",
+    "-m",
+    "not slow",
+)
 _BUNDLES = (
     "tests/placement/test_running.py",
     "tests/placement/test_bundles.py",
@@ -31,6 +40,11 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "-k",
             "test_capacity_cuts or cut or node or greatest_sum or racks",
         ),
+        "apportion.proofs.certificate": _WALKS,
+        "apportion.proofs.reducing": _WALKS,
+        "apportion.proofs.relaxed_rows": _WALKS,
+        "apportion.proofs.verifying": _WALKS,
+        "apportion.proofs.walking": _WALKS,
         "apportion.proofs.claims": ("tests/claims/test_deciding.py",),
         "apportion.proofs.verified_document": (
             "tests/claims/test_documents.py",

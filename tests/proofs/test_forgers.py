@@ -417,6 +417,7 @@ CUTS: dict[str, tuple[list[Any], str]] = {
     "a capacity by name": ([{"capacity": "g", "divisor": 3}], "refused"),
     "a divided capacity and more": ([{"capacity": 0, "divisor": 3, "room": 0}], "refused"),
     "a cover of a job there is not": ([{"capacity": 0, "thresholds": {"9": 3}, "others": 1}], "refused"),
+    "jobs of three GPUs and more": ([{"capacity": 0, "thresholds": {"0": 3}, "others": 3}], "proved"),
     "a cover by a forger's count": ([{"capacity": 0, "thresholds": {}, "others": 1, "most": 0}], "refused"),
 }
 
@@ -428,7 +429,7 @@ def test_a_cut_needs_its_reason(name: str) -> None:
     instance = nodes_instance()
     document = {
         "format": "apportion-proof",
-        "version": 3,
+        "version": 4,
         "rows": [],
         "instance": instance_digest(instance),
         "claim": {"kind": "no_better_plan", "bound": 2.0},
@@ -444,6 +445,21 @@ def test_a_cut_needs_its_reason(name: str) -> None:
     tracemalloc.stop()
     assert verdict.status == expected
     assert peak < 16e6, "the pieces of a job are counted before they are made"
+
+
+@pytest.mark.parametrize(
+    ("cut", "needed"),
+    [({"capacity": 0, "divisor": 3}, 3), ({"capacity": 0, "thresholds": {}, "others": 3}, 4)],
+)
+def test_no_cut_stands_in_a_file_of_an_earlier_version(cut: Document, needed: int) -> None:
+    """All else is right, so that nothing but the version is what a reader may refuse."""
+    instance = nodes_instance()
+    proof = Proof(instance_digest(instance), Claim("no_better_plan", 2.0), 20, (), cuts=(cut,))
+    document = json.loads(gzip.decompress(encode(proof)))
+    assert document["version"] == needed
+    for version in (2, 3, 4):
+        document["version"] = version
+        assert verify(instance, packed(document)).status == ("proved" if version >= needed else "refused")
 
 
 def gangs(*jobs: tuple[float, int]) -> Any:

@@ -227,7 +227,7 @@ def decode(data: bytes, digest: str | None = None) -> Proof:
     if type(bound) is int and abs(bound) <= _LARGEST_DOUBLE:
         bound = float(bound)
     vectors = {name: _vectors(name, fields.get(name, [])) for name in ("prices", "rows")}
-    return validated(
+    proof = validated(
         Proof(
             instance=fields["instance"],
             claim=Claim(claim["kind"], bound),
@@ -239,6 +239,9 @@ def decode(data: bytes, digest: str | None = None) -> Proof:
             rows=vectors["rows"],
         )
     )
+    if (later := max(map(_version, proof.cuts), default=1)) > fields["version"]:
+        raise MalformedProof(f"a cut needs version {later}, and the proof says version {fields['version']}")
+    return proof
 
 
 def validated(proof: Proof) -> Proof:
