@@ -9,6 +9,7 @@ __all__ = ["TARGETS"]
 
 _MEANINGS = ("tests/instances/test_meanings.py", "-k")
 _WALKS = (
+    "tests/proofs/test_limits.py",
     "tests/proofs/test_walks.py",
     "tests/proofs/test_forgers.py",
     "tests/proofs/test_capacity_cuts.py",

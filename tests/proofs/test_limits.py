@@ -1,0 +1,267 @@
+"""Where a check gives up: at the states, numbers, steps and seconds of the page, and not at one less."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apportion
+from apportion import Assignment
+from apportion.models import MultipleChoiceKnapsack
+from apportion.proofs import Claim, Proof, Verdict, reducing, verify, verifying, walking
+from apportion.proofs.bare_models import columns
+from apportion.proofs.certificate import instance_digest
+from apportion.proofs.integer_menus import integer_menus
+from apportion.proofs.reducing import OverBudget
+from apportion.proofs.relaxed_rows import LARGEST_TABLES
+from apportion.proofs.verifying import Limits, accepted
+
+Case = tuple[Any, Proof]
+
+
+def menus(seed: int, capacities: int, scale: int = 1, jobs: int = 12) -> Case:
+    """Return jobs of three options each, and the claim of their optimum at one vector of equal prices."""
+    rng = np.random.default_rng(seed)
+    uses, values = rng.integers(0, 9, (3 * jobs, capacities)), rng.integers(1, 30, 3 * jobs) * scale
+    rooms = [2 * jobs + 2 * k for k in range(capacities)]
+    model = MultipleChoiceKnapsack.from_arrays(values, uses, range(0, 3 * jobs + 1, 3), rooms, required=False)
+    return model, claimed(model, prices=((scale if capacities > 1 else 0,) * capacities,))
+
+
+def costs() -> Case:
+    """Return jobs on machines of which each has room for a few, and rows of the jobs beside the claim."""
+    rng = np.random.default_rng(1)
+    uses = rng.integers(2, 7, (11, 3))
+    model = Assignment.from_matrix("cost", rng.integers(3, 20, (11, 3)), uses=uses, capacities=15)
+    return model, claimed(model, rows=((-1, 0, -2, 0) * 2 + (-1, 0, -2),))
+
+
+def claimed(model: Any, **vectors: Any) -> Proof:
+    best = apportion.solve(model, deterministic=True)
+    assert best.termination == "optimal" and best.objective is not None
+    return Proof(
+        instance_digest(model), Claim("no_better_plan", best.objective), 0, **{"prices": (), **vectors}
+    )
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "one capacity": lambda: menus(3, 1, jobs=20),
+    "several capacities": lambda: menus(22, 3),
+    "totals beyond 64 bits": lambda: menus(2, 2, scale=1 << 56, jobs=8),
+    "rows of jobs": costs,
+}
+case = cache(lambda name: CASES[name]())
+
+
+def least(ends: Callable[[int], Verdict]) -> int:
+    """Return the least limit under which a check ends by itself."""
+    low, high = -1, 1
+    while ends(high).status == "incomplete":
+        low, high = high, 4 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if ends(middle).status == "incomplete" else (low, middle)
+    return high
+
+
+# states, numbers kept and steps that each check takes: a later version may take less, never more
+ENDS = {
+    "one capacity": (184, 14, 929),
+    "several capacities": (850, 475, 14_440),
+    "totals beyond 64 bits": (154, 572, 100_480),
+    "rows of jobs": (123, 392, 135_256),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_check_ends_at_its_limits_and_not_one_before(name: str) -> None:
+    model, proof = case(name)
+    for at, field in enumerate(("states", "kept", "steps")):
+        enough = least(lambda most: verify(model, proof, Limits(**{field: most})))  # noqa: B023
+        assert enough == ENDS[name][at], field
+        ended = verify(model, proof, Limits(**{field: enough}))
+        # where too many numbers would be kept, the options of the first job may be looked at one by one
+        assert ended.proved and (ended.states == ENDS[name][0] or field == "kept")
+        short = verify(model, proof, Limits(**{field: enough - 1}))
+        said = f"more than {enough - 1} {'numbers kept' if field == 'kept' else field}"
+        assert short.status == "incomplete" and short.why.startswith(said), short
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_claim_that_a_plan_beats_by_one_is_refused_by_that_plan(name: str) -> None:
+    model, proof = case(name)
+    bound = proof.claim.bound or 0.0
+    stronger = np.nextafter(bound, -np.inf) if bound > 1e12 else bound - 1
+    if isinstance(model, Assignment):
+        stronger = bound + 1
+    said = verify(model, replace(proof, claim=Claim("no_better_plan", float(stronger))))
+    assert said.status == "refused" and "a choice exceeds the threshold by" in said.why and said.states > 0
+
+
+def test_seconds_are_those_of_the_whole_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brief walk, options of the first job and long walk are one check, whatever part the time goes into."""
+    model, proof = case("several capacities")
+    monkeypatch.setattr(verifying, "_BRIEF", 60)
+
+    def within(seconds: float | None) -> tuple[Verdict, int]:
+        ticks = count()
+        monkeypatch.setattr(walking, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+        monkeypatch.setattr(verifying, "time", walking.time)  # type: ignore[attr-defined]
+        return verify(model, proof, Limits(seconds=seconds)), next(ticks)
+
+    passed = within(1e9)[1]
+    assert within(None)[0].proved and within(passed)[0].proved and within(10.0 * passed)[0].proved
+    enough = least(lambda seconds: within(seconds)[0])
+    # the last looks at the clock are at levels that close, behind which nothing is asked any more
+    assert passed - 3 <= enough <= passed
+    short, _ = within(enough - 1)
+    assert short.status == "incomplete" and "seconds" in short.why
+    assert within(0.0)[0].status == "incomplete"
+
+
+def test_what_may_be_looked_at_by_options_of_the_first_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where a brief walk has not ended, as many states in all, and no more steps than are granted."""
+    model, proof = case("several capacities")
+    found = {}
+    for brief in range(0, 1200, 4):
+        monkeypatch.setattr(verifying, "_BRIEF", brief)
+        found[brief] = verify(model, proof)
+        assert found[brief].proved
+    by_options = {brief: said for brief, said in found.items() if said.why.startswith("the options of a job")}
+    whole = {brief for brief, said in found.items() if said.why == "850 states closed"}
+    assert by_options and {*found} == {*by_options} | whole and {*range(852, 1200, 4)} <= whole
+    [states] = {said.states for said in by_options.values()}
+    assert states - 4 < min(by_options) <= states + 3 and max(by_options) == 848
+    assert min(by_options) >= states
+    brief = min(by_options)
+    monkeypatch.setattr(verifying, "_BRIEF", brief)
+    assert verify(model, proof, Limits(states=brief)).status == "incomplete", "nothing is begun anew then"
+    assert verify(model, proof, Limits(states=brief + 1)).proved
+    refused = verify(model, replace(proof, claim=Claim("no_better_plan", (proof.claim.bound or 0.0) - 1)))
+    assert refused.status == "refused" and refused.states > 0
+
+    root = verifying.rooted(verifying.stated(columns(model), proof), proof.prices)
+    options, numbers = int(root.menus.offsets[1]), root.menus.uses.size * 2
+    steps = options * numbers
+    monkeypatch.setattr(verifying, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(walking, "time", verifying.time)  # type: ignore[attr-defined]
+    for granted, seconds, begun in (
+        (steps, None, True),
+        (steps - 1, None, False),
+        (steps, steps / 1e9, True),
+        (steps, (steps - 1) / 1e9, False),
+        (10 * steps, 1.0, True),
+        (steps - 1, 1.0, False),
+    ):
+        monkeypatch.setattr(verifying, "_BRIEF_STEPS", granted)
+        said = verify(model, proof, Limits(seconds=seconds))
+        assert said.proved and said.why.startswith("the options of a job") is begun, (granted, seconds)
+
+
+@pytest.mark.parametrize("name", ["several capacities", "totals beyond 64 bits"])
+def test_sizes_are_looked_at_before_anything_is_calculated(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, proof = case(name)
+    menus = verifying.stated(columns(model), proof)
+    size = menus.worths.size * (1 + 1 + len(menus.capacities))
+    monkeypatch.setattr(verifying, "LARGEST_LOSSES", size)
+    assert verify(model, proof).proved
+    monkeypatch.setattr(verifying, "LARGEST_LOSSES", size - 1)
+    said = verify(model, proof)
+    assert (said.status, said.why) == ("incomplete", f"more than {size - 1} losses and uses")
+    monkeypatch.undo()
+    losses = verifying.rooted(menus, proof.prices).losses
+    long = losses.dtype == object
+    monkeypatch.setattr(verifying, "_LARGEST_LONG", losses.size)
+    assert long is (name == "totals beyond 64 bits") and verify(model, proof).proved
+    monkeypatch.setattr(verifying, "_LARGEST_LONG", losses.size - 1)
+    said = verify(model, proof)
+    assert said.proved is not long and ("beyond 64 bits" in said.why) is long
+    monkeypatch.setattr(verifying, "_LARGEST_LONG", 0)
+    easy = Claim("no_better_plan", 1e30)
+    assert verify(model, replace(proof, claim=easy)).proved, "nothing is left to walk"
+
+
+def test_a_draft_is_walked_by_the_columns_given_and_named_once_it_holds() -> None:
+    model, proof = case("several capacities")
+    draft = replace(proof, instance="")
+    named, verdict = accepted(model, draft, Limits())
+    assert verdict.proved and named == proof
+    least_room = replace(model, capacities=np.zeros_like(model.capacities))
+    bound = apportion.solve(least_room, deterministic=True).objective
+    smaller = replace(draft, claim=Claim("no_better_plan", float(bound or 0.0)))
+    assert accepted(model, smaller, Limits())[1].status == "refused"
+    assert accepted(model, smaller, Limits(), columns(least_room))[1].proved
+    kept, verdict = accepted(model, smaller, Limits())
+    assert kept is smaller and kept.instance == "" and verdict.status == "refused"
+
+
+def test_the_page_says_the_limits() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "certificate.md").read_text(encoding="utf-8")
+    words = re.sub(r"\s+", " ", page)
+    given = Limits()
+    for said, number in (
+        (r"after (\d+) million states", given.states / 1e6),
+        (r"(\d+) billion steps", given.steps / 1e9),
+        (r"or (\d+) million numbers kept", given.kept / 1e6),
+        (r"beyond (\d+) million numbers in the tables of rows", LARGEST_TABLES / 1e6),
+        (r"(\d+) million losses and uses at the root", verifying.LARGEST_LOSSES / 1e6),
+        (r"or beyond (\d+),000 of them where totals leave 64 bits", verifying._LARGEST_LONG / 1e3),
+        (r"not ended after (\d+),000 states", verifying._BRIEF / 1e3),
+        (r"would take more than (\d+) billion steps", verifying._BRIEF_STEPS / 1e9),
+    ):
+        found = re.findall(said, words)
+        assert found and float(found[0]) == number, said
+    assert given.seconds is None
+
+
+@pytest.mark.parametrize("dtype", [np.int64, object])
+@pytest.mark.parametrize("seed", range(6))
+def test_totals_are_bounded_before_64_bits_are_trusted(
+    seed: int, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By four times what jobs, prices and rows can add up to, and by so much exactly."""
+    rng = np.random.default_rng(seed)
+    sizes, width = rng.integers(1, 4, 5), int(rng.integers(1, 4))
+    rows = int(sizes.sum())
+    worths, uses = rng.integers(-50, 50, rows), rng.integers(0, 9, (rows, width))
+    rooms = [int(room) for room in rng.integers(20, 40, width)]
+    menus = integer_menus(worths.astype(dtype), uses.astype(dtype), sizes, rooms, -40 - seed)
+    prices = [[int(price) for price in rng.integers(0, 99, width)] for _ in range(2)]
+    numbers = [[int(number) for number in rng.integers(-99, 99, 5)] for _ in range(seed % 3)]
+    jobs = np.split(np.arange(rows), np.cumsum(sizes)[:-1])
+    needs = [sum(int(uses[job, at].max()) for job in jobs) for at in range(width)]
+    total = sum(int(np.abs(worths[job]).max()) for job in jobs) + 40 + seed
+    total += max(
+        sum(price * (need + room + 1) for price, need, room in zip(vector, needs, rooms, strict=True))
+        for vector in prices
+    )
+    total += max([*needs, *rooms]) + 5 + 1
+    if numbers:
+        of_jobs = [
+            sum(abs(one) * (len(job) + 1) for one, job in zip(row, jobs, strict=True)) for row in numbers
+        ]
+        total += int(np.abs(worths).sum()) + max(of_jobs)
+    for most, kind in ((4 * total, object), (4 * total + 1, np.int64)):
+        monkeypatch.setattr(reducing, "LARGEST_TOTAL", float(most))
+        assert reducing.rooted(menus, prices, numbers).menus.worths.dtype == kind
+    with pytest.raises(OverBudget, match="more than 1 steps"):
+        reducing.rooted(menus, prices, numbers, reducing.Budget(Limits(steps=1)))
+
+
+def test_slack_falls_to_what_losses_add_up_to() -> None:
+    """Losses of 4 and 6 add up to even numbers: of a slack of 9 a choice can use 8."""
+    uses = np.array([[0], [3], [0], [3]])
+    for threshold, slack in ((11, 10), (12, 8), (13, 8), (14, 6), (15, 6)):
+        root = reducing.rooted(integer_menus(np.array([5, 9, 7, 13]), uses, [2, 2], [7], threshold), ())
+        assert (root.losses.tolist(), root.slack.tolist()) == ([[4, 0, 6, 0]], [slack])
