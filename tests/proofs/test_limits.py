@@ -16,6 +16,7 @@ import pytest
 
 import apportion
 from apportion import Assignment
+from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models import MultipleChoiceKnapsack
 from apportion.proofs import Claim, Proof, Verdict, reducing, verify, verifying, walking
 from apportion.proofs.bare_models import columns
@@ -150,15 +151,18 @@ def test_what_may_be_looked_at_by_options_of_the_first_job(monkeypatch: pytest.M
     assert refused.status == "refused" and refused.states > 0
 
     root = verifying.rooted(verifying.stated(columns(model), proof), proof.prices)
-    options, numbers = int(root.menus.offsets[1]), root.menus.uses.size * 2
+    first = 3  # so that options before its own are not counted
+    proof = replace(proof, order=(first,))
+    monkeypatch.setattr(verifying, "_BRIEF", 700)
+    options, numbers = int(np.diff(root.menus.offsets)[first]), root.menus.uses.size * 2
     steps = options * numbers
     monkeypatch.setattr(verifying, "time", SimpleNamespace(monotonic=lambda: 0.0))
     monkeypatch.setattr(walking, "time", verifying.time)  # type: ignore[attr-defined]
     for granted, seconds, begun in (
         (steps, None, True),
         (steps - 1, None, False),
-        (steps, steps / 1e9, True),
-        (steps, (steps - 1) / 1e9, False),
+        (steps, (steps + 0.5) / 1e9, True),
+        (steps, (steps - 0.5) / 1e9, False),
         (10 * steps, 1.0, True),
         (steps - 1, 1.0, False),
     ):
@@ -204,6 +208,26 @@ def test_a_draft_is_walked_by_the_columns_given_and_named_once_it_holds() -> Non
     assert accepted(model, smaller, Limits(), columns(least_room))[1].proved
     kept, verdict = accepted(model, smaller, Limits())
     assert kept is smaller and kept.instance == "" and verdict.status == "refused"
+
+
+def test_what_a_verdict_says_before_anything_is_walked() -> None:
+    model, proof = case("several capacities")
+    for wrong, why in (
+        (replace(proof, instance="0" * 64), "the proof is about another instance: the digests differ"),
+        (replace(proof, order=(12,)), "the order names job 12 of 12"),
+        (replace(proof, prices=((1, 1),)), "a price vector has not 3 prices"),
+        (replace(proof, rows=((1,) * 11,)), "a vector of rows has not 12 numbers"),
+        (replace(proof, shift=1.5), "shift must be a whole number from -1200 to 1200"),
+    ):
+        said = verify(model, wrong)
+        assert (said.status, said.why, said.states) == ("refused", why, 0)
+    jobs = tuple(MatchingJob(f"j{at}", {"a": MatchingEntry(time_s=2.0 + 2 * at)}) for at in range(2))
+    machines = (MatchingMachine("a"),)
+    shares = MatchingInstance("1", objective="makespan", machines=machines, jobs=jobs, divisible=True)
+    holds = Proof(instance_digest(shares), Claim("no_better_plan", 6.0), 0, ((1, 0, 0),))
+    assert verify(shares, holds).why == "the prices show it"
+    said = verify(shares, replace(holds, claim=Claim("no_better_plan", 6.5)))
+    assert (said.status, said.why) == ("refused", "no price vector shows that nothing ends before 6.5")
 
 
 def test_the_page_says_the_limits() -> None:

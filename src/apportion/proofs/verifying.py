@@ -122,7 +122,7 @@ def _walked(given: Columns, read: Proof, limits: Limits) -> Verdict:
         if size > LARGEST_LOSSES:
             return Verdict("incomplete", f"more than {LARGEST_LOSSES} losses and uses", claim)
         root = rooted(menus, read.prices, read.rows, budget)
-        if not root.closed and root.losses.dtype == object and root.losses.size > _LARGEST_LONG:
+        if root.losses.dtype == object and root.losses.size > _LARGEST_LONG:
             return Verdict("incomplete", f"more than {_LARGEST_LONG} losses beyond 64 bits", claim)
     except MalformedProof as error:
         return Verdict("refused", str(error), claim)
