@@ -132,16 +132,19 @@ def test_seconds_are_those_of_the_whole_check(monkeypatch: pytest.MonkeyPatch) -
 def test_what_may_be_looked_at_by_options_of_the_first_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only where a brief walk has not ended, as many states in all, and no more steps than are granted."""
     model, proof = case("several capacities")
+    first = 4  # so that options before its own are not counted
+    proof = replace(proof, order=(first,))
     found = {}
     for brief in range(0, 1200, 4):
         monkeypatch.setattr(verifying, "_BRIEF", brief)
         found[brief] = verify(model, proof)
         assert found[brief].proved
     by_options = {brief: said for brief, said in found.items() if said.why.startswith("the options of a job")}
-    whole = {brief for brief, said in found.items() if said.why == "850 states closed"}
-    assert by_options and {*found} == {*by_options} | whole and {*range(852, 1200, 4)} <= whole
-    [states] = {said.states for said in by_options.values()}
-    assert states - 4 < min(by_options) <= states + 3 and max(by_options) == 848
+    whole = {brief for brief, said in found.items() if said.why == "864 states closed"}
+    assert by_options and {*found} == {*by_options} | whole and {*range(864, 1200, 4)} <= whole
+    states = 785
+    assert {said.states for said in by_options.values()} == {states}
+    assert states - 4 < min(by_options) <= states + 3 and max(by_options) == 860
     assert min(by_options) >= states
     brief = min(by_options)
     monkeypatch.setattr(verifying, "_BRIEF", brief)
@@ -151,9 +154,7 @@ def test_what_may_be_looked_at_by_options_of_the_first_job(monkeypatch: pytest.M
     assert refused.status == "refused" and refused.states > 0
 
     root = verifying.rooted(verifying.stated(columns(model), proof), proof.prices)
-    first = 3  # so that options before its own are not counted
-    proof = replace(proof, order=(first,))
-    monkeypatch.setattr(verifying, "_BRIEF", 700)
+    monkeypatch.setattr(verifying, "_BRIEF", 800)
     options, numbers = int(np.diff(root.menus.offsets)[first]), root.menus.uses.size * 2
     steps = options * numbers
     monkeypatch.setattr(verifying, "time", SimpleNamespace(monotonic=lambda: 0.0))
@@ -281,6 +282,34 @@ def test_totals_are_bounded_before_64_bits_are_trusted(
         assert reducing.rooted(menus, prices, numbers).menus.worths.dtype == kind
     with pytest.raises(OverBudget, match="more than 1 steps"):
         reducing.rooted(menus, prices, numbers, reducing.Budget(Limits(steps=1)))
+
+
+@pytest.mark.parametrize("capacities", [0, 2])
+@pytest.mark.parametrize("dtype", [np.int64, object])
+def test_what_is_left_of_nothing_is_decided(capacities: int, dtype: type) -> None:
+    """No job, or jobs of one option each: a walk has only its leaf, or none where that is not worth it."""
+    for sizes in ([], [1, 1, 1]):
+        uses = np.ones((len(sizes), capacities), dtype=dtype)
+        for threshold, status in ((-1 + 4 * len(sizes), "refused"), (4 * len(sizes), "proved")):
+            worths = np.full(len(sizes), 4, dtype=dtype)
+            root = reducing.rooted(
+                integer_menus(worths, uses, sizes, [5] * capacities, threshold), [[1] * capacities]
+            )
+            walked = walking.walk(root, np.arange(root.jobs.size), Limits())
+            assert (walked.status, root.jobs.size) == (status, 0)
+
+
+def test_numbers_beyond_64_bits_count_by_the_largest_there_can_be() -> None:
+    for power in range(0, 240, 2):
+        for worth, price, use in ((1 << power, 0, 3), (1 << 70, 1 << power, 3), (5, 1 << 80, 1 << power)):
+            worths = np.array([worth, 1, 2, -7], dtype=object)
+            uses = np.array([[use, 1], [0, 0], [1, 0], [0, 0]], dtype=object)
+            menus = integer_menus(worths, uses, [2, 2], [4 * use, 9], -(1 << 90))
+            root = reducing.rooted(menus, [[price, 1]], [[0, 2]])
+            used = max(4 * use, 9) + 1
+            largest = max(worth, 7) + (1 << 90) + max(price, 1) * used * 3 + 2
+            bits = (largest * (4 + 2 + 1)).bit_length()
+            assert root.each == 32 + 4 * (1 + bits // 30)
 
 
 def test_slack_falls_to_what_losses_add_up_to() -> None:

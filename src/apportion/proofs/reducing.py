@@ -218,7 +218,7 @@ def reduce(menus: IntegerMenus, weights: IntegerArray, rows: IntegerArray, budge
             )
         budget.spend(menus.uses.size * len(weights), menus.uses.dtype)
         losses, slack = _bounds(menus, weights)
-        step = int(np.gcd.reduce(losses[0])) if losses.size else 0
+        step = int(np.gcd.reduce(losses[0]))
         if step > 1:
             slack = slack - slack[0] % step
         if (slack < 0).any():
@@ -276,7 +276,7 @@ def _largest_of_rows(menus: IntegerMenus, rows: Sequence[Sequence[int]]) -> floa
 
 def _most(numbers: IntegerArray, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> IntegerArray:
     filled = offsets[:-1][sizes > 0]
-    return np.maximum.reduceat(numbers, filled, axis=0) if filled.size else numbers[:0]
+    return np.maximum.reduceat(numbers, filled, axis=0)
 
 
 def _bounds(menus: IntegerMenus, weights: IntegerArray) -> tuple[IntegerArray, IntegerArray]:
@@ -285,7 +285,7 @@ def _bounds(menus: IntegerMenus, weights: IntegerArray) -> tuple[IntegerArray, I
     slack = np.empty(weights.shape[0], dtype=menus.worths.dtype)
     for at, prices in enumerate(weights):
         term = menus.worths - menus.uses @ prices
-        best = np.maximum.reduceat(term, menus.offsets[:-1]) if menus.num_jobs else term
+        best = np.maximum.reduceat(term, menus.offsets[:-1])
         losses[at] = best[owner] - term
         slack[at] = (menus.capacities * prices).sum() + best.sum() - menus.threshold - 1
     return losses, slack
@@ -293,8 +293,6 @@ def _bounds(menus: IntegerMenus, weights: IntegerArray) -> tuple[IntegerArray, I
 
 def _spared(menus: IntegerMenus) -> IntegerMenus:
     """Take every job's least uses off its options and off the capacities: a choice pays them anyway."""
-    if not menus.num_jobs or not len(menus.capacities):
-        return menus
     least = np.minimum.reduceat(menus.uses, menus.offsets[:-1], axis=0)
     if not least.any():
         return menus

@@ -224,9 +224,7 @@ def _walk(root: Root, order: NDArray[np.int64], limits: Limits, budget: Budget, 
     if single and (walked := walk_one(root, order, limits, deadline, budget)) is not None:
         return walked
     levels = _levels(root, order)
-    best = (
-        np.maximum.reduceat(root.menus.worths, root.menus.offsets[:-1]) if order.size else root.menus.worths
-    )
+    best = np.maximum.reduceat(root.menus.worths, root.menus.offsets[:-1])
     bounds = [row_bounds(root.menus, numbers, best, order) for numbers in root.rows.tolist()]
     rooms = len(root.menus.capacities)
     stack = [(0, np.concatenate((root.menus.capacities, root.slack)).reshape(-1, 1))]
@@ -284,14 +282,9 @@ class _Level:
 
 def _levels(root: Root, order: NDArray[np.int64]) -> list[_Level]:
     menus = root.menus
-    most = (
-        np.maximum.reduceat(menus.uses, menus.offsets[:-1], axis=0)[order]
-        if menus.num_jobs
-        else np.zeros((0, len(menus.capacities)), dtype=menus.uses.dtype)
-    )
+    most = np.maximum.reduceat(menus.uses, menus.offsets[:-1], axis=0)[order]
     after = np.zeros_like(most)
-    if len(order) > 1:
-        after[:-1] = np.cumsum(most[:0:-1], axis=0)[::-1]
+    after[:-1] = np.cumsum(most[:0:-1], axis=0)[::-1]
     takes = np.concatenate((menus.uses.T, root.losses))
     parts = zip(menus.offsets[order].tolist(), menus.offsets[order + 1].tolist(), after, strict=True)
     return [_Level(takes[:, first:last], reach, menus.alike) for first, last, reach in parts]
