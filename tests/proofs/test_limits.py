@@ -41,8 +41,8 @@ def menus(seed: int, capacities: int, scale: int = 1, jobs: int = 12) -> Case:
 def costs() -> Case:
     """Return jobs on machines of which each has room for a few, and rows of the jobs beside the claim."""
     rng = np.random.default_rng(1)
-    uses = rng.integers(2, 7, (11, 3))
-    model = Assignment.from_matrix("cost", rng.integers(3, 20, (11, 3)), uses=uses, capacities=15)
+    uses = 2 * rng.integers(2, 7, (11, 3))  # counted in twos
+    model = Assignment.from_matrix("cost", rng.integers(3, 20, (11, 3)), uses=uses, capacities=31)
     return model, claimed(model, rows=((-1, 0, -2, 0) * 2 + (-1, 0, -2),))
 
 

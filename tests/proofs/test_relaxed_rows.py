@@ -67,6 +67,11 @@ def test_no_choice_exceeds_what_rows_say_of_it_at_any_depth(
     by_job = [options[first:last] for first, last in pairwise(given.offsets.tolist())]
     naively = naive.relaxed(by_job, order.tolist(), own)
     of_options = slacks_of_options(given, own, losses, slack)
+    for row in np.flatnonzero((given.uses <= given.capacities).all(axis=1)).tolist():
+        decided = int(np.searchsorted(given.offsets, row, side="right")) - 1
+        others = naive.relaxed(by_job, [job for job in order.tolist() if job != decided], own)
+        left = others(0, (given.capacities - given.uses[row]).tolist())
+        assert int(of_options[row]) == int(given.worths[row]) + left - given.threshold - 1
     for rows, worth, _ in choices(given):
         beyond = worth - given.threshold - 1
         assert all(of_options[row] >= beyond for row in rows)
