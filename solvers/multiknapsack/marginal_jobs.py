@@ -25,7 +25,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.dual import Dual, model_bound, precision, sampled, scored, solve_large
-from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build, in_columns
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.repair import filled, repaired
 
@@ -141,8 +141,7 @@ def _table(
     real, sign = rows >= 0, 1.0 if model.sense == "maximize" else -1.0
     values = np.zeros(rows.size)
     values[real] = sign * model.values[rows[real]]
-    uses = np.zeros((capacities.size, rows.size))
-    uses[:, real] = model.uses_of(rows[real]).T
+    uses = in_columns(model.matrix[rows[real]], real)
     offsets = np.searchsorted(owner, np.arange(num_jobs + 1)).astype(np.int64)
     every = np.arange(capacities.size, dtype=np.int64)
     return OptionTable(values, uses, offsets, owner, rows, capacities, every)

@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 from apportion.core.options import SolveOptions
 from apportion.models.exact_sums import over_rows
 from apportion.models.multiple_choice import MultipleChoiceKnapsack, Ragged
+from apportion.models.uses import dense
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.points import BestFound
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
+
+    from apportion.models.uses import Uses
 
     Matrix = NDArray[np.float64] | csc_array[np.float64]
 
@@ -36,6 +39,7 @@ __all__ = [
     "among_least",
     "bound_at",
     "build",
+    "in_columns",
     "noise",
     "reachable",
     "within_reach",
@@ -312,19 +316,17 @@ def build(model: MultipleChoiceKnapsack) -> OptionTable | None:
     real[offsets[:-1][optional]] = False
     rows[real] = np.arange(model.num_options)
     value[real] = values
-    matrix = _sparse(model, real) if _kept_sparse(model) else None
-    if matrix is None:
-        matrix = np.empty((num_caps, total))
-        if not optional.any():
-            matrix[...] = model.uses.T
-        elif width is not None and optional.all():
-            blocks = model.uses.reshape(num_jobs, width - 1, num_caps)
-            for k in range(num_caps):
-                menu = matrix[k].reshape(num_jobs, width)
-                menu[:, 0], menu[:, 1:] = 0.0, blocks[:, :, k]
-        else:
-            matrix[:, ~real] = 0.0
-            matrix[:, real] = model.uses.T
+    if _kept_sparse(model):
+        from scipy.sparse import csr_array
+
+        matrix = in_columns(csr_array(model.matrix), real)
+    elif width is not None and optional.all():
+        matrix, blocks = np.empty((num_caps, total)), model.uses.reshape(num_jobs, width - 1, num_caps)
+        for k in range(num_caps):
+            menu = matrix[k].reshape(num_jobs, width)
+            menu[:, 0], menu[:, 1:] = 0.0, blocks[:, :, k]
+    else:
+        matrix = in_columns(model.uses, real)
     menus = OptionTable(value, matrix, offsets, job, rows, capacities, everything, width)
     if num_jobs == 0:
         return menus
@@ -341,16 +343,22 @@ def _kept_sparse(model: MultipleChoiceKnapsack) -> bool:
     return entries <= _DENSITY * cells
 
 
-def _sparse(model: MultipleChoiceKnapsack, real: NDArray[np.bool_]) -> Matrix:
-    """Return a model's uses [capacities, options], nothing where there is no option of the model."""
-    from scipy.sparse import csc_array, csr_array
+def in_columns(uses: Uses, real: NDArray[np.bool_]) -> Matrix:
+    """Return uses of options as float64 [capacities, options], nothing where `real` says that there is none.
 
-    given = csr_array(model.matrix)
+    Sparse ones of many capacities stay sparse.
+    """
+    shape = uses.shape[1], real.size
+    if isinstance(uses, np.ndarray) or uses.shape[1] <= _MANY_CAPACITIES:
+        found = np.zeros(shape)
+        found[:, real] = (uses if isinstance(uses, np.ndarray) else dense(uses)).T
+        return found
+    from scipy.sparse import csc_array
+
     sizes = np.zeros(real.size, dtype=np.int64)
-    sizes[real] = np.diff(given.indptr)
-    begins = _offsets(sizes).astype(given.indptr.dtype)
-    shape = model.num_capacities, real.size
-    return csc_array((given.data.astype(np.float64), given.indices, begins), shape=shape)
+    sizes[real] = np.diff(uses.indptr)
+    begins = _offsets(sizes).astype(uses.indptr.dtype)
+    return csc_array((uses.data.astype(np.float64), uses.indices, begins), shape=shape)
 
 
 def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
