@@ -42,6 +42,8 @@ _ROUGH = 1e-5
 """Relative gap to which jobs of a sample are priced."""
 _CELLS = 2_000_000
 """Uses that a core has at most, those of no amount as well."""
+_OF_SPARSE = 0.4
+"""Share of the time left in which uses that are sparse are looked at so: other searches follow."""
 _REPAIRS = 3
 """Choices of a core that are repaired, the newest first."""
 
@@ -147,6 +149,12 @@ def _table(
     return OptionTable(values, uses, offsets, owner, rows, capacities, every)
 
 
+def _largest(model: MultipleChoiceKnapsack) -> int:
+    """Return how many options a core has at most, by the uses that are kept of each."""
+    most = _CELLS // max(1, model.num_capacities)
+    return most if isinstance(model.matrix, np.ndarray) else max(most, _SIZES[0])
+
+
 def near_optimum(
     model: MultipleChoiceKnapsack,
     best: ChoiceIncumbent,
@@ -173,19 +181,26 @@ def near_optimum(
     hint
         Prices to begin at, float64 [capacities] >= 0.
     """
-    cells = _SIZES[0] * model.num_capacities
-    if model.num_jobs < _MANY_JOBS or model.num_options < _MANY_OPTIONS or not 0 < cells <= _CELLS:
+    few = model.num_jobs < _MANY_JOBS or model.num_options < _MANY_OPTIONS or not model.num_capacities
+    if few or _SIZES[0] > _largest(model):
         return None, None
     if (model.required & (np.diff(model.offsets) == 0)).any():
         return None, None
     prices, offered, soon = hint, False, isinstance(model.matrix, np.ndarray)
 
+    remaining = clock.remaining
+    until = np.inf if soon or remaining is None else clock.elapsed + _OF_SPARSE * remaining
+
     def left() -> float | None:
         timed = (offered or not soon) and not options.deterministic
-        return clock.remaining if timed else None
+        return (
+            min(clock.remaining or 0.0, max(0.0, until - clock.elapsed))
+            if timed and remaining is not None
+            else None
+        )
 
     def late() -> bool:
-        return (offered or not soon) and clock.late()
+        return (offered or not soon) and (clock.late() or clock.elapsed >= until)
 
     limits = _Limits(late, left)
     for start in (None,) if hint is None else (np.maximum(hint, 0.0), None):
@@ -221,7 +236,7 @@ def _closed(
     for size in _SIZES:
         if prices is None or limits.late():
             return
-        core = core_of(model, prices, min(size, _CELLS // max(1, model.num_capacities)))
+        core = core_of(model, prices, min(size, _largest(model)))
         if core is None:
             continue
         dual, top = solve_large(core.menus, gap=gap, start=prices, late=limits.late, seconds=limits.left())

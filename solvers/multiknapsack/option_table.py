@@ -117,9 +117,7 @@ class OptionTable(Ragged):
     @property
     def num_entries(self) -> int:
         """How many uses are not 0."""
-        return int(
-            self.matrix.nnz if not isinstance(self.matrix, np.ndarray) else np.count_nonzero(self.matrix)
-        )
+        return int(np.count_nonzero(self.matrix) if isinstance(self.matrix, np.ndarray) else self.matrix.nnz)
 
     def dense(self) -> OptionTable:
         """Return the menus with their uses as an array."""
@@ -191,6 +189,13 @@ class OptionTable(Ragged):
         """Return float64 [capacities, options]: what some options use."""
         found = self._columns(options)
         return found if isinstance(found, np.ndarray) else found.toarray()
+
+    def within(self, room: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return bool [options]: what by itself uses no more than there is of any capacity."""
+        if isinstance(self.matrix, np.ndarray):
+            return np.asarray((self.matrix <= room[:, None]).all(axis=0))
+        beyond = np.concatenate(([0], np.cumsum(self.matrix.data > room[self.matrix.indices])))
+        return np.asarray(np.diff(beyond[self.matrix.indptr]) == 0)
 
     def used(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return float64 [capacities]: what a choice (one option index per job) uses."""

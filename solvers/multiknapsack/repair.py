@@ -80,7 +80,7 @@ def by_density(
     for part in (first, ~first):  # most jobs are done by the first, and the others are not even sorted
         mine = part & ~done[menus.job[some]]
         if part is not first and menus.is_sparse:
-            mine[mine] = _may_fit(menus, some[mine], left + given_back)
+            mine &= menus.within(left + given_back)[some]
         order = some[mine][np.argsort(-density[mine], kind="stable")]
         left = _take_in_order(menus, order, fallback, chosen, done, left, given_back)
     return chosen

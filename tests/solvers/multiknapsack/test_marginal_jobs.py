@@ -116,6 +116,19 @@ def test_sparse_uses_end_there_too() -> None:
     _near(found, model, 1e-3)
 
 
+def test_a_core_of_many_sparse_capacities_stays_sparse() -> None:
+    model = _on_racks()
+    prices = np.linspace(20.0, 24.0, model.num_capacities)
+    core = core_of(model, prices, 4_000)
+    listed = core_of(replace(model, matrix=model.uses), prices, 4_000)
+    assert core is not None and listed is not None and core.menus.is_sparse and not listed.menus.is_sparse
+    assert np.array_equal(core.menus.rows, listed.menus.rows)
+    assert np.array_equal(core.menus.uses, listed.menus.uses)
+    for room in (core.menus.capacities, core.menus.capacities // 50, np.zeros(model.num_capacities)):
+        assert np.array_equal(core.menus.within(room), (core.menus.uses <= room[:, None]).all(axis=0))
+        assert np.array_equal(core.menus.within(room), listed.menus.within(room))
+
+
 def test_a_limit_holds_where_prices_of_many_capacities_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few jobs are priced, and what fits of the best at these prices is the plan."""
     model, priced, price = _on_racks(), list[int](), marginal_jobs.solve_large
