@@ -177,6 +177,8 @@ FORGED: dict[str, Callable[[Document], None]] = {
     "a bound that a plan beats by one unit of the grid": stronger,
     "a bound that a plan beats in the last digits": lambda d: stronger(d, 1e-7),
     "infeasibility claimed of a feasible instance": put("claim", {"kind": "infeasible", "bound": None}),
+    "another kind of claim without a bound": put("claim", {"kind": "optimal", "bound": None}),
+    "a claim that is a list of its fields": put("claim", ["kind", "bound"]),
     "another kind of claim": put("claim", {"kind": "optimal", "bound": 1.0}),
     "infeasibility with a bound": put("claim", {"kind": "infeasible", "bound": 1.0}),
     "an infinite bound": put("claim", {"kind": "no_better_plan", "bound": float("inf")}),
@@ -448,13 +450,17 @@ def test_a_cut_needs_its_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "needed"),
-    [({"capacity": 0, "divisor": 3}, 3), ({"capacity": 0, "thresholds": {}, "others": 3}, 4)],
+    ("cuts", "needed"),
+    [
+        ([{"capacity": 0, "divisor": 3}], 3),
+        ([{"capacity": 0, "thresholds": {}, "others": 3}], 4),
+        ([{"capacity": 0, "divisor": 3}, {"capacity": 0, "thresholds": {}, "others": 3}], 4),
+    ],
 )
-def test_no_cut_stands_in_a_file_of_an_earlier_version(cut: Document, needed: int) -> None:
+def test_no_cut_stands_in_a_file_of_an_earlier_version(cuts: list[Document], needed: int) -> None:
     """All else is right, so that nothing but the version is what a reader may refuse."""
     instance = nodes_instance()
-    proof = Proof(instance_digest(instance), Claim("no_better_plan", 2.0), 20, (), cuts=(cut,))
+    proof = Proof(instance_digest(instance), Claim("no_better_plan", 2.0), 20, (), cuts=tuple(cuts))
     document = json.loads(gzip.decompress(encode(proof)))
     assert document["version"] == needed
     for version in (2, 3, 4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,12 +19,12 @@ import apportion
 from apportion import Assignment
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models import MultipleChoiceKnapsack
-from apportion.proofs import Claim, Proof, Verdict, reducing, verify, verifying, walking
+from apportion.proofs import Claim, Proof, Verdict, certificate, reducing, verify, verifying, walking
 from apportion.proofs.bare_models import columns
-from apportion.proofs.certificate import instance_digest
+from apportion.proofs.certificate import MalformedProof, decode, encode, instance_digest
 from apportion.proofs.integer_menus import integer_menus
 from apportion.proofs.reducing import OverBudget
-from apportion.proofs.relaxed_rows import LARGEST_TABLES
+from apportion.proofs.relaxed_rows import LARGEST_TABLES, cells
 from apportion.proofs.verifying import Limits, accepted
 
 Case = tuple[Any, Proof]
@@ -218,6 +219,7 @@ def test_what_a_verdict_says_before_anything_is_walked() -> None:
         (replace(proof, order=(12,)), "the order names job 12 of 12"),
         (replace(proof, prices=((1, 1),)), "a price vector has not 3 prices"),
         (replace(proof, rows=((1,) * 11,)), "a vector of rows has not 12 numbers"),
+        (replace(proof, instance=5), "instance must be a digest"),
         (replace(proof, shift=1.5), "shift must be a whole number from -1200 to 1200"),
     ):
         said = verify(model, wrong)
@@ -282,6 +284,64 @@ def test_totals_are_bounded_before_64_bits_are_trusted(
         assert reducing.rooted(menus, prices, numbers).menus.worths.dtype == kind
     with pytest.raises(OverBudget, match="more than 1 steps"):
         reducing.rooted(menus, prices, numbers, reducing.Budget(Limits(steps=1)))
+
+
+def test_what_a_file_may_be_is_looked_at_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its length, as it is and unpacked, and the memory that its text takes: at the limit it is read."""
+    proof = replace(
+        case("several capacities")[1], prices=tuple((1 << at, 3**at, 7) for at in range(200, 264))
+    )
+    text = gzip.decompress(encode(proof))
+    packed = gzip.compress(text)
+    marks = {b",": 48, b"[": 80, b"{": 240, b'"': 40}
+    taken = len(text) + sum(each * text.count(mark) for mark, each in marks.items())
+    ratio = -(-len(text) // len(packed))
+    for name, data, enough, why in (
+        ("LARGEST_DOCUMENT", text, len(text), "it is longer than"),
+        ("LARGEST_DOCUMENT", packed, len(text), "unpacked it is longer than"),
+        ("LARGEST_RATIO", packed, ratio, "unpacked it is longer than"),
+        ("LARGEST_MEMORY", text, taken, f"read it would take {taken} bytes of memory"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(certificate, "SMALL_DOCUMENT", 0)
+            patched.setattr(certificate, name, enough)
+            assert decode(data) == proof
+            patched.setattr(certificate, name, enough - 1)
+            with pytest.raises(MalformedProof, match=why):
+                decode(data)
+    lists = replace(proof, prices=((1,),))
+    with pytest.raises(MalformedProof, match="prices must be a list of lists"):
+        decode(gzip.decompress(encode(lists)).replace(b"[[1]]", b'["1"]'))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_states_are_cut_by_the_prices_that_are_lowest_there(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All prices asked of every state say the same, and so does every plan there is."""
+    rng = np.random.default_rng(seed)
+    slopes = np.append(0, rng.integers(0, 12, 1 + seed))
+    heights = np.append(0, rng.integers(-60, 40, 1 + seed))
+    left = np.arange(25, -1, -1)
+    for slack in rng.integers(0, 60, (20, left.size)):
+        plainly = (slack[:, None] + left[:, None] * slopes + heights >= 0).all(axis=1)
+        assert np.array_equal(walking._above(left, slack, slopes, heights), plainly)
+        with monkeypatch.context() as patched:
+            patched.setattr(walking, "_ALL_LINES", 0)
+            assert np.array_equal(walking._above(left, slack, slopes, heights), plainly)
+
+
+def test_tables_of_rows_are_made_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, proof = case("rows of jobs")
+    root = reducing.rooted(verifying.stated(columns(model), proof), (), proof.rows * 2)
+    numbers = 2 * cells(root.menus)
+    order = np.arange(root.jobs.size)
+    monkeypatch.setattr(walking, "LARGEST_TABLES", numbers)
+    assert walking.walk(root, order, Limits()).status == "proved"
+    monkeypatch.setattr(walking, "LARGEST_TABLES", numbers - 1)
+    walked = walking.walk(root, order, Limits())
+    assert (walked.status, walked.states) == ("incomplete", 0)
+    assert walked.why == f"more than {numbers - 1} numbers in the tables of rows"
 
 
 @pytest.mark.parametrize("capacities", [0, 2])

@@ -236,42 +236,35 @@ def reduce(menus: IntegerMenus, weights: IntegerArray, rows: IntegerArray, budge
     raise AssertionError("the last round returns")
 
 
-def _largest(menus: IntegerMenus, vectors: Sequence[Sequence[int]]) -> float:
-    """Return an upper bound on every total of the walk, as a double rounded far outward."""
-
-    def total(numbers: IntegerArray) -> float:
-        if numbers.dtype != object:
-            return float(np.abs(numbers).astype(np.float64).sum())
-        return sum(float(min(abs(int(number)), 1 << 1000)) for number in numbers)
-
+def _largest(menus: IntegerMenus, vectors: Sequence[Sequence[int]]) -> int:
+    """Return an upper bound on every total of the walk: four times what worths, prices and uses add up to."""
     sizes = np.diff(menus.offsets)
-    worths = _most(np.abs(menus.worths), menus.offsets, sizes)
-    most = _most(menus.uses, menus.offsets, sizes).T
-    least = total(worths) + abs(float(min(abs(menus.threshold), 1 << 1000)))
-    needs = [total(one) for one in most]
-    rooms = [float(min(abs(int(room)), 1 << 1000)) for room in menus.capacities]
+    needs = [_total(one) for one in _most(menus.uses, menus.offsets, sizes).T]
+    rooms = [abs(int(room)) for room in menus.capacities]
     paid = [
-        sum(
-            float(price) * (need + room + 1.0) for price, need, room in zip(vector, needs, rooms, strict=True)
-        )
+        sum(int(price) * (need + room + 1) for price, need, room in zip(vector, needs, rooms, strict=True))
         for vector in vectors
-        if all(price < 1 << 1000 for price in vector)
     ]
-    if len(paid) < len(vectors):
-        return np.inf
-    return 4.0 * (least + max(paid, default=0.0) + max([*needs, *rooms], default=0.0) + menus.num_jobs + 1.0)
+    worths = _total(_most(np.abs(menus.worths), menus.offsets, sizes)) + abs(menus.threshold)
+    return 4 * (worths + max(paid) + max([0, *needs, *rooms]) + menus.num_jobs + 1)
 
 
-def _largest_of_rows(menus: IntegerMenus, rows: Sequence[Sequence[int]]) -> float:
-    """Return an upper bound on every total of the bounds of rows, rounded far outward."""
+def _largest_of_rows(menus: IntegerMenus, rows: Sequence[Sequence[int]]) -> int:
+    """Return an upper bound on every total of the bounds of rows."""
     if not rows:
-        return 0.0
-    worths = sum(float(min(abs(int(worth)), 1 << 1000)) for worth in menus.worths)
+        return 0
     sizes = np.diff(menus.offsets).tolist()
-    own = [
-        sum(float(abs(number)) * (size + 1) for number, size in zip(row, sizes, strict=True)) for row in rows
+    own: list[int] = [
+        sum(abs(one) * (size + 1) for one, size in zip(row, sizes, strict=True)) for row in rows
     ]
-    return 4.0 * float(worths + max(own))
+    return 4 * (_total(menus.worths) + max(own))
+
+
+def _total(numbers: IntegerArray) -> int:
+    """Return the sum of absolute numbers; of 64 bits as doubles add them up, off by far less than it is."""
+    if numbers.dtype == object:
+        return sum(abs(int(number)) for number in numbers)
+    return int(np.abs(numbers.astype(np.float64)).sum())
 
 
 def _most(numbers: IntegerArray, offsets: NDArray[np.int64], sizes: NDArray[np.int64]) -> IntegerArray:
