@@ -76,6 +76,28 @@ def _not_ended(*_: Any) -> Termination:
 
 NOTHING = Part("nothing", {})
 _ROOM = "apportion.solvers.multiknapsack"
+_ONE = "apportion.solvers.knapsack.one_capacity"
+
+
+def _one() -> Iterator[Any]:
+    """Yield menus of one capacity: all laws, small, large and of many alike values; some are not proved."""
+    for seed in range(2):
+        for law in ("uncorrelated", "weakly_correlated", "strongly_correlated", "subset_sum"):
+            for jobs in (300, 10_000):
+                yield make("menus", {"seed": seed, "law": law, "jobs": jobs, "arrays": True}, None)
+            yield make("menus", {"seed": seed, "law": law, "jobs": 100, "options": 100, "arrays": True}, None)
+        yield make("uniform_menus", {"seed": seed, "jobs": 100_000}, None)
+        yield make("event", {"seed": seed, "jobs": 40, "nodes": 300}, None)
+
+
+def _no_step(*_: Any) -> tuple[float, float]:
+    """Stand in for what any better choice is better by."""
+    return 0.0, 0.0
+
+
+def _all_kept(group: Any, gain: Any, deviation: Any, keep: Any) -> Any:
+    """Stand in for what drops the dominated options of a core."""
+    return keep
 
 
 def _several() -> Iterator[Any]:
@@ -151,6 +173,17 @@ def _gangs() -> Iterator[Any]:
 
 
 ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
+    "one capacity": (
+        _one,
+        (
+            NOTHING,
+            Part("a few jobs first", {f"{_ONE}:PhasedSolve._try_a_few_jobs": _nothing}),
+            Part("the grid of values", {f"{_ONE}:improvement_step": _no_step}),
+            Part(
+                "dominated options left out", {"apportion.solvers.knapsack.reduction:_undominated": _all_kept}
+            ),
+        ),
+    ),
     "several capacities": (
         _several,
         (

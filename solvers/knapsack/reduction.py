@@ -18,6 +18,8 @@ from apportion.solvers.knapsack.menu_blocks import Columns, MenuBlocks
 __all__ = ["Core", "charged", "reduce"]
 
 _ROUNDING = 2.0**-49
+_LONG = 16
+"""Options a menu from which on the dominated ones among them are worth sorting out."""
 
 
 @dataclass(slots=True, eq=False)
@@ -194,8 +196,8 @@ def _core(
     keep = (loss <= limit + rounding) | is_base
     if prune_dominated:
         keep &= ~((deviation >= 0) & (gain <= 0.0) & ~is_base)
-        keep &= _undominated(group, gain, deviation, keep)
-        keep |= is_base
+        if np.count_nonzero(keep) > _LONG * start.size:
+            keep = _undominated(group, gain, deviation, keep) | is_base
     several = np.bincount(group[keep], minlength=start.size) > 1
     entries = np.flatnonzero(keep & several[group])
     if not entries.size:
@@ -281,18 +283,14 @@ def _undominated(
 ) -> NDArray[np.bool_]:
     """Return which entries are worth more than every kept entry of their group that uses no more."""
     entries = np.flatnonzero(keep)
-    order = entries[np.lexsort((-gain[entries], deviation[entries], group[entries]))]
-    ordered = gain[order]
-    rising = np.argsort(ordered)
-    ordered = ordered[rising]
-    rank = np.zeros(order.size, dtype=np.int64)
-    rank[rising[1:]] = np.cumsum(ordered[1:] != ordered[:-1])  # equal gains have one rank
-    rank += group[order] * (order.size + 1)  # ranks of later groups lie above those of earlier ones
-    highest = np.maximum.accumulate(rank)
-    good = np.ones(order.size, dtype=np.bool_)
-    good[1:] = rank[1:] > highest[:-1]
+    left = entries[np.lexsort((-gain[entries], deviation[entries], group[entries]))]
+    is_open = True
+    while is_open:  # an entry goes by the one before it, or, where that goes too, by one that stays
+        risen = np.ones(left.size, dtype=np.bool_)
+        risen[1:] = (gain[left[1:]] > gain[left[:-1]]) | (group[left[1:]] != group[left[:-1]])
+        left, is_open = left[risen], not risen.all()
     result = np.zeros(group.size, dtype=np.bool_)
-    result[order[good]] = True
+    result[left] = True
     return result
 
 

@@ -365,9 +365,10 @@ def test_numbers_beyond_64_bits_count_by_the_largest_there_can_be() -> None:
             worths = np.array([worth, 1, 2, -7], dtype=object)
             uses = np.array([[use, 1], [0, 0], [1, 0], [0, 0]], dtype=object)
             menus = integer_menus(worths, uses, [2, 2], [4 * use, 9], -(1 << 90))
-            root = reducing.rooted(menus, [[price, 1]], [[0, 2]])
+            row = 1 << (power // 2)
+            root = reducing.rooted(menus, [[price, 1]], [[row, -2]])
             used = max(4 * use, 9) + 1
-            largest = max(worth, 7) + (1 << 90) + max(price, 1) * used * 3 + 2
+            largest = max(worth, 7) + (1 << 90) + max(price, 1) * used * 3 + max(row, 2)
             bits = (largest * (4 + 2 + 1)).bit_length()
             assert root.each == 32 + 4 * (1 + bits // 30)
 

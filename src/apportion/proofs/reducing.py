@@ -219,14 +219,14 @@ def reduce(menus: IntegerMenus, weights: IntegerArray, rows: IntegerArray, budge
         budget.spend(menus.uses.size * len(weights), menus.uses.dtype)
         losses, slack = _bounds(menus, weights)
         step = int(np.gcd.reduce(losses[0]))
-        if step > 1:
+        if step:
             slack = slack - slack[0] % step
         if (slack < 0).any():
             return _closed(menus, jobs, f"the bound of price vector {int(np.argmax(slack < 0))}")
         kept: NDArray[np.bool_] = np.asarray((losses <= slack[:, None]).all(axis=0))
         near = np.flatnonzero(kept)
         kept[near] = (menus.uses[near] <= menus.capacities).all(axis=1)
-        if len(rows) and kept.all() and jobs.size and len(rows) * cells(menus) <= LARGEST_TABLES:
+        if len(rows) and kept.all() and len(rows) * cells(menus) <= LARGEST_TABLES:
             budget.spend(len(rows) * work_of_options(menus), menus.worths.dtype)
             for numbers in rows[:, jobs].tolist():
                 kept &= slacks_of_options(menus, numbers, losses[0], int(slack[0])) >= 0
