@@ -150,6 +150,24 @@ def _unmet() -> Iterator[Any]:
         yield menus(np.round(alike.mean(axis=1) + rng.integers(0, 5, 60)), alike, 1, [1050] * 3)
 
 
+def _placements() -> Iterator[Any]:
+    """Yield menus on many nodes, alike or partly in use, of jobs of which some run."""
+    for seed in range(2):
+        yield make("placement_menus", {"seed": seed, "jobs": 100, "nodes": 96}, None)
+        yield make("placement_menus", {"seed": seed, "jobs": 80, "nodes": 96, "fragmented": True}, None)
+        yield make("placement_menus", {"seed": seed, "jobs": 120, "nodes": 96, "running": 0.6}, None)
+
+
+def _as_found(packing: Any, nodes: Any, seconds: Any) -> Any:
+    """Stand in for what lets more pods stay where they are."""
+    return list(nodes)
+
+
+def _as_it_is(plan: Any, *_: Any) -> Any:
+    """Stand in for what places some choosers of a plan anew."""
+    return plan
+
+
 def _costs() -> Iterator[Any]:
     """Yield generalised assignments of three types."""
     for law, machines, jobs in (("c", 10, 100), ("d", 5, 50), ("d", 20, 200), ("e", 10, 60)):
@@ -237,6 +255,15 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
                 "HiGHS on cores (core_mip)",
                 {"apportion.solvers.multiknapsack.anytime:Search._mip_is_due": _never},
             ),
+        ),
+    ),
+    "placements": (
+        _placements,
+        (
+            NOTHING,
+            Part("patterns", {"apportion.solvers.packing.patterns:relaxed": _nothing}),
+            Part("choosers placed anew", {"apportion.solvers.packing.patterns:_improved": _as_it_is}),
+            Part("other nodes to stay", {"apportion.solvers.packing.patterns:most_staying": _as_found}),
         ),
     ),
     "generalised assignment": (

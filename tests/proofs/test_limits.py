@@ -59,6 +59,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "one capacity": lambda: menus(3, 1, jobs=20),
     "several capacities": lambda: menus(22, 3),
     "totals beyond 64 bits": lambda: menus(2, 2, scale=1 << 56, jobs=8),
+    "one capacity beyond 64 bits": lambda: menus(5, 1, scale=1 << 56, jobs=14),
     "rows of jobs": costs,
 }
 case = cache(lambda name: CASES[name]())
@@ -80,6 +81,7 @@ ENDS = {
     "one capacity": (184, 14, 929),
     "several capacities": (850, 475, 14_440),
     "totals beyond 64 bits": (154, 572, 100_480),
+    "one capacity beyond 64 bits": (437, 990, 127_360),
     "rows of jobs": (123, 392, 135_256),
 }
 
@@ -107,6 +109,19 @@ def test_a_claim_that_a_plan_beats_by_one_is_refused_by_that_plan(name: str) -> 
         stronger = bound + 1
     said = verify(model, replace(proof, claim=Claim("no_better_plan", float(stronger))))
     assert said.status == "refused" and "a choice exceeds the threshold by" in said.why and said.states > 0
+    assert bound > 1e12 or said.why.endswith("by 1 units")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_walks_in_small_parts_end_as_whole_ones(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that close leave the others to be walked, whatever their number and size."""
+    model, proof = menus(seed, 1 + seed % 3, jobs=9)
+    beaten = replace(proof, claim=Claim("no_better_plan", (proof.claim.bound or 0.0) - 1))
+    monkeypatch.setattr(walking, "walk_one", lambda *_: None)
+    assert verify(model, proof).proved and verify(model, beaten).status == "refused"
+    for name, value in (("_CHUNK", 3 + seed), ("_CELLS", 8 + seed), ("_MERGED", 2), ("_FEW", seed % 4)):
+        monkeypatch.setattr(walking, name, value)
+        assert verify(model, proof).proved and verify(model, beaten).status == "refused"
 
 
 def test_seconds_are_those_of_the_whole_check(monkeypatch: pytest.MonkeyPatch) -> None:
