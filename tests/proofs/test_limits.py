@@ -359,6 +359,27 @@ def test_tables_of_rows_are_made_up_to_their_limit(monkeypatch: pytest.MonkeyPat
     assert walked.why == f"more than {numbers - 1} numbers in the tables of rows"
 
 
+def test_rows_whose_tables_no_check_makes_are_not_proposed() -> None:
+    """A proof of these five jobs was looked for by a table of two terabytes, and the plan was lost by it."""
+    large = 272_989_625_490
+    beyond = [5, 1, 4, 4, 1, 3, 2, 3, 3, 2 - large, 0, 1 - large, 8]
+    values = [999999999999.125, -0.875, -1.0, -0.125, 1000000000000.875, -1000000000000.75, 999999999999.25]
+    values += [1.0, -999999999999.375, -0.125, -0.125, 999999999999.125, -1000000000000.875]
+    model = Assignment.from_arrays(
+        "cost",
+        values,
+        [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 2],
+        [0, 3, 6, 9, 12, 13],
+        3,
+        uses=[large + more for more in beyond],
+        capacities=[545979250989, 1091958501965, 1091958501979],
+        required=False,
+    )
+    solution = apportion.solve(model, proof=True, deterministic=True)
+    assert solution.termination == "optimal" and solution.proof is not None
+    assert verify(model, solution.proof).proved
+
+
 @pytest.mark.parametrize("capacities", [0, 2])
 @pytest.mark.parametrize("dtype", [np.int64, object])
 def test_what_is_left_of_nothing_is_decided(capacities: int, dtype: type) -> None:

@@ -26,7 +26,16 @@ from apportion.models.linear import LinearModel, LinearModelBuilder
 from apportion.proofs.certificate import LARGEST_ROW, LARGEST_VECTORS, Claim, Cut, Proof
 from apportion.proofs.integer_menus import IntegerArray, IntegerMenus, as_int64, scaled, threshold
 from apportion.proofs.reducing import Root, rooted
-from apportion.proofs.relaxed_rows import Shared, open_share, price_names, shared, shown_by, slacks_of_options
+from apportion.proofs.relaxed_rows import (
+    LARGEST_TABLES,
+    Shared,
+    cells,
+    open_share,
+    price_names,
+    shared,
+    shown_by,
+    slacks_of_options,
+)
 from apportion.proofs.stating import capacity_names, stated
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.knapsack.dual import multiplier
@@ -336,6 +345,8 @@ def _relaxed(
     if any(abs(number) >= LARGEST_ROW for number in numbers):
         return _priced(draft, menus, [] if begin is None else [begin], True, end)
     root = rooted(menus, first, [numbers])
+    if not root.closed and cells(root.menus) > LARGEST_TABLES:  # no check makes tables of rows so large
+        return _priced(draft, menus, [] if begin is None else [begin], True, end)
     draft = replace(draft, prices=first, rows=(numbers,))
     if root.closed or not root.jobs.size:
         return draft
