@@ -26,6 +26,7 @@ from apportion.proofs.integer_menus import integer_menus
 from apportion.proofs.reducing import OverBudget
 from apportion.proofs.relaxed_rows import LARGEST_TABLES, cells
 from apportion.proofs.verifying import Limits, accepted
+from apportion.solving import evidence
 
 Case = tuple[Any, Proof]
 
@@ -378,6 +379,17 @@ def test_rows_whose_tables_no_check_makes_are_not_proposed() -> None:
     solution = apportion.solve(model, proof=True, deterministic=True)
     assert solution.termination == "optimal" and solution.proof is not None
     assert verify(model, solution.proof).proved
+
+
+def test_memory_that_runs_out_over_a_proof_leaves_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(evidence, "_first_accepted", run_out)
+    model, proof = case("several capacities")
+    solution = apportion.solve(model, proof=True, deterministic=True)
+    assert solution.termination == "optimal" and solution.objective == proof.claim.bound
+    assert solution.proof is None and "no proof was found: memory ran out" in solution.notes
 
 
 @pytest.mark.parametrize("capacities", [0, 2])

@@ -49,7 +49,10 @@ def with_proof(solution: Solution, seconds: float | None) -> Solution:
     if solution.evidence is None:
         return _noted(solution, f"no proof was written: {solution.termination.value} claims nothing to prove")
     limits = Limits() if seconds is None else Limits(seconds=max(seconds, _LEAST_SECONDS))
-    found, verified = _first_accepted(solution, limits)
+    try:
+        found, verified = _first_accepted(solution, limits)
+    except MemoryError:  # the plan is found and checked, and is not to go with it
+        found, verified = "memory ran out", 0.0
     spent = time.perf_counter() - began
     times = {**solution.times, "proof": spent - verified, "verify": verified}
     times["total"] = times.get("total", 0.0) + spent
