@@ -228,6 +228,9 @@ def test_a_draft_is_walked_by_the_columns_given_and_named_once_it_holds() -> Non
     assert kept is smaller and kept.instance == "" and verdict.status == "refused"
 
 
+CLAIM = "claim must be no_better_plan with a finite bound, or infeasible with none"
+
+
 def test_what_a_verdict_says_before_anything_is_walked() -> None:
     model, proof = case("several capacities")
     for wrong, why in (
@@ -236,6 +239,13 @@ def test_what_a_verdict_says_before_anything_is_walked() -> None:
         (replace(proof, prices=((1, 1),)), "a price vector has not 3 prices"),
         (replace(proof, rows=((1,) * 11,)), "a vector of rows has not 12 numbers"),
         (replace(proof, instance=5), "instance must be a digest"),
+        (replace(proof, claim=Claim("optimal", None)), CLAIM),
+        (replace(proof, claim=Claim("infeasible", 1.0)), CLAIM),
+        (replace(proof, cuts=({1: 2, "capacity": 0},)), "cuts must be objects"),
+        (
+            replace(proof, order=((1 << 40),)),
+            "order must be a list of whole numbers from 0 to 2**40: positions",
+        ),
         (replace(proof, shift=1.5), "shift must be a whole number from -1200 to 1200"),
     ):
         said = verify(model, wrong)
@@ -247,6 +257,9 @@ def test_what_a_verdict_says_before_anything_is_walked() -> None:
     assert verify(shares, holds).why == "the prices show it"
     said = verify(shares, replace(holds, claim=Claim("no_better_plan", 6.5)))
     assert (said.status, said.why) == ("refused", "no price vector shows that nothing ends before 6.5")
+    alone = replace(holds, prices=(), claim=Claim("no_better_plan", 4.0))  # what the second takes by itself
+    assert verify(shares, alone).proved
+    assert not verify(shares, replace(alone, claim=Claim("no_better_plan", 4.5))).proved
 
 
 def test_the_page_says_the_limits() -> None:
@@ -325,6 +338,14 @@ def test_what_a_file_may_be_is_looked_at_before_it_is_read(monkeypatch: pytest.M
             patched.setattr(certificate, name, enough - 1)
             with pytest.raises(MalformedProof, match=why):
                 decode(data)
+    assert str(proof.claim) == f"no plan is better than {proof.claim.bound!r}"
+    assert str(Claim("infeasible", None)) == "there is no plan"
+    for changed, why in (
+        (text.replace(b'"order":[]', b'"order":[],"order":[]'), "a key stands twice"),
+        (text.replace(b'"order":[]', b'"order":{}'), "order must be a list"),
+    ):
+        with pytest.raises(MalformedProof, match=why):
+            decode(changed)
     lists = replace(proof, prices=((1,),))
     with pytest.raises(MalformedProof, match="prices must be a list of lists"):
         decode(gzip.decompress(encode(lists)).replace(b"[[1]]", b'["1"]'))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import apportion
 from apportion.instances.readers import read_text
-from apportion.proofs import verify
+from apportion.proofs import relaxed_rows, verify
 from apportion.proofs.certificate import decode, encode
 from apportion.proofs.integer_menus import IntegerMenus, integer_menus
 from apportion.proofs.reducing import rooted
@@ -85,6 +85,15 @@ def test_no_choice_exceeds_what_rows_say_of_it_at_any_depth(
                 left, rest = left - given.uses[row], rest - int(losses[row])
                 taken += int(given.worths[row])
         assert int(states[0]) == beyond
+
+
+@pytest.mark.parametrize("worth", range(-2, 3))
+@pytest.mark.parametrize("use", range(5))
+def test_a_table_with_one_more_job_is_the_better_of_with_and_without_it(use: int, worth: int) -> None:
+    table = np.array([0, 1, 3])
+    found = relaxed_rows._with(table, [(0, -1), (use, worth)])
+    assert [*found] == [max(table[r], table[r - use] + worth if use <= r else 0) for r in range(3)]
+    assert [*table] == [0, 1, 3]
 
 
 @given(menus(), st.lists(st.lists(st.integers(-12, 12), min_size=4, max_size=4), min_size=1, max_size=2))
