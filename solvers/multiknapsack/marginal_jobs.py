@@ -41,7 +41,7 @@ _STRIDE, _FEW_JOBS = 8, 2_000
 _ROUGH = 1e-5
 """Relative gap to which jobs of a sample are priced."""
 _CELLS = 2_000_000
-"""Uses that a core has at most, those of no amount as well."""
+"""Uses that a core has at most, those of no amount as well where they are kept."""
 _OF_SPARSE = 0.4
 """Share of the time left in which uses that are sparse are looked at so: other searches follow."""
 _REPAIRS = 3
@@ -150,7 +150,7 @@ def _table(
 
 
 def _largest(model: MultipleChoiceKnapsack) -> int:
-    """Return how many options a core has at most, by the uses that are kept of each."""
+    """Return how many options a core has at most: where sparse uses stay so, as many as a first one has."""
     most = _CELLS // max(1, model.num_capacities)
     return most if isinstance(model.matrix, np.ndarray) else max(most, _SIZES[0])
 
@@ -192,12 +192,10 @@ def near_optimum(
     until = np.inf if soon or remaining is None else clock.elapsed + _OF_SPARSE * remaining
 
     def left() -> float | None:
-        timed = (offered or not soon) and not options.deterministic
-        return (
-            min(clock.remaining or 0.0, max(0.0, until - clock.elapsed))
-            if timed and remaining is not None
-            else None
-        )
+        now = clock.remaining
+        if now is None or options.deterministic or (soon and not offered):
+            return None
+        return min(now, max(0.0, until - clock.elapsed))
 
     def late() -> bool:
         return (offered or not soon) and (clock.late() or clock.elapsed >= until)

@@ -6,7 +6,6 @@ with multipliers; whether a choice fits is decided in int64 by the engine. Where
 too, and an option uses few of them, uses are a `scipy.sparse.csc_array`.
 
 What can be left out before searching: dominated and hopeless options.
-
 The best choice so far: checked in integers before it is kept, and what would be better than it.
 """
 
@@ -355,8 +354,9 @@ def in_columns(uses: Uses, real: NDArray[np.bool_]) -> Matrix:
     """
     shape = uses.shape[1], real.size
     if isinstance(uses, np.ndarray) or uses.shape[1] <= _MANY_CAPACITIES:
+        rows = uses if isinstance(uses, np.ndarray) else dense(uses)
         found = np.zeros(shape)
-        found[:, real] = (uses if isinstance(uses, np.ndarray) else dense(uses)).T
+        found[:, slice(None) if real.all() else real] = rows.T
         return found
     from scipy.sparse import csc_array
 
