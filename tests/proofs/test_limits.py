@@ -381,6 +381,21 @@ def test_tables_of_rows_are_made_up_to_their_limit(monkeypatch: pytest.MonkeyPat
     assert walked.why == f"more than {numbers - 1} numbers in the tables of rows"
 
 
+def test_options_are_dropped_by_rows_whose_tables_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(24)
+    uses, values = rng.integers(2, 7, (8, 3)), rng.integers(3, 20, (8, 3))
+    model = Assignment.from_matrix("cost", values, uses=uses, capacities=14)
+    proof = claimed(model, rows=(tuple(int(-number) for number in rng.integers(2, 12, 8)),) * 2)
+    stated = verifying.stated(columns(model), proof)
+    without = reducing.rooted(stated, ())
+    numbers = 2 * cells(without.menus)
+    monkeypatch.setattr(reducing, "LARGEST_TABLES", numbers)
+    assert reducing.rooted(stated, (), proof.rows).closed == "job 3 has no option left"
+    monkeypatch.setattr(reducing, "LARGEST_TABLES", numbers - 1)
+    left = reducing.rooted(stated, (), proof.rows)
+    assert not left.closed and left.menus.worths.size == without.menus.worths.size == 10
+
+
 def test_rows_whose_tables_no_check_makes_are_not_proposed() -> None:
     """A proof of these five jobs was looked for by a table of two terabytes, and the plan was lost by it."""
     large = 272_989_625_490
