@@ -190,7 +190,10 @@ def _share(kind: str, seed: int, first: int, last: int) -> Tally:
     tally, began = Tally(), time.process_time()
     for number in range(first, last):
         name = f"{kind} {seed}/{number}"
-        asked(KINDS[kind].case(Random(name)), tally, name)
+        try:
+            asked(KINDS[kind].case(Random(name)), tally, name)
+        except Exception as error:
+            raise AssertionError(f"{name} ended in {type(error).__name__}: {error}") from error
     tally.seconds = time.process_time() - began
     return tally
 
