@@ -112,7 +112,8 @@ def reduce(
     limit
         The gap of the best known choice.
     prune_dominated
-        Drop an option if another of the same job uses no more and is worth at least as much.
+        Drop an option if another of the same job uses no more and is worth at least as much; where menus are
+        short, only if the base is such another.
     most
         Give up, with ``None``, beyond this many options: each takes memory and some two microseconds.
     """

@@ -189,12 +189,15 @@ class OptionTable(Ragged):
         found = self._columns(options)
         return found if isinstance(found, np.ndarray) else found.toarray()
 
-    def within(self, room: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return bool [options]: what by itself uses no more than there is of any capacity."""
-        if isinstance(self.matrix, np.ndarray):
-            return np.asarray((self.matrix <= room[:, None]).all(axis=0))
-        beyond = np.concatenate(([0], np.cumsum(self.matrix.data > room[self.matrix.indices])))
-        return np.asarray(np.diff(beyond[self.matrix.indptr]) == 0)
+    def within(
+        self, room: NDArray[np.float64], options: NDArray[np.int64] | None = None
+    ) -> NDArray[np.bool_]:
+        """Return bool [options], of some or all: whether each by itself uses no more than there is room."""
+        matrix = self.matrix if options is None else self._columns(options)
+        if isinstance(matrix, np.ndarray):
+            return np.asarray((matrix <= room[:, None]).all(axis=0))
+        beyond = np.concatenate(([0], np.cumsum(matrix.data > room[matrix.indices])))
+        return np.asarray(np.diff(beyond[matrix.indptr]) == 0)
 
     def used(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return float64 [capacities]: what a choice (one option index per job) uses."""
@@ -348,10 +351,7 @@ def _kept_sparse(model: MultipleChoiceKnapsack) -> bool:
 
 
 def in_columns(uses: Uses, real: NDArray[np.bool_]) -> Matrix:
-    """Return uses of options as float64 [capacities, options], nothing where `real` says that there is none.
-
-    Sparse ones of many capacities stay sparse.
-    """
+    """Return uses, float64 [capacities, options], 0 where not `real`; sparse where there are many."""
     shape = uses.shape[1], real.size
     if isinstance(uses, np.ndarray) or uses.shape[1] <= _MANY_CAPACITIES:
         rows = uses if isinstance(uses, np.ndarray) else dense(uses)

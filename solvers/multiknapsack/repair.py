@@ -86,14 +86,6 @@ def by_density(
     return chosen
 
 
-def _may_fit(menus: OptionTable, options: NDArray[np.int64], room: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return bool [options]: what by itself uses no more than there is of any capacity."""
-    capacity, place, use = menus.entries_by_option(options)
-    may = np.ones(options.size, dtype=np.bool_)
-    may[place[use > room[capacity]]] = False
-    return may
-
-
 def _take_one_by_one(
     menus: OptionTable,
     order: NDArray[np.int64],
@@ -143,7 +135,7 @@ def _take_in_order(
         first += size
         look = look[~done[menus.job[look]]]
         if menus.is_sparse:  # what cannot fit whatever its job gives back is not written out
-            look = look[_may_fit(menus, look, left + given_back)]
+            look = look[menus.within(left + given_back, look)]
         if not look.size:
             size = min(2 * size, _LARGEST)
             continue

@@ -31,8 +31,11 @@ def main() -> int:
         result = tried(module, TARGETS[module], given.most, given.seed, again)
         broken |= result.failed_unchanged
         dead = result.looked_at - len(result.survivors)
-        known = {one for one in result.survivors if f"{module}:{one.split(': ', 1)[1]}" in reasons}
-        known = {one for one in known if re.search("[a-z]", one.split(": ", 1)[1])}  # not a mere number's
+        changes = {one: one.split(": ", 1)[1] for one in result.survivors}
+        # a mere number stands in many lines, of which its reason is about one
+        known = {
+            one for one, own in changes.items() if f"{module}:{own}" in reasons and re.search("[a-z]", own)
+        }
         killed, looked_at = killed + dead, looked_at + result.looked_at - len(known)
         share = f"{dead} of {result.looked_at} killed, {len(known)} with a reason, of {result.total} in all"
         print(f"{module:56}{'a test fails unchanged' if result.failed_unchanged else share}", flush=True)

@@ -457,7 +457,7 @@ def test_a_cut_needs_its_reason(name: str) -> None:
         ([{"capacity": 0, "divisor": 3}, {"capacity": 0, "thresholds": {}, "others": 3}], 4),
     ],
 )
-def test_no_cut_stands_in_a_file_of_an_earlier_version(cuts: list[Document], needed: int) -> None:
+def test_a_cut_is_refused_in_a_file_of_an_earlier_version(cuts: list[Document], needed: int) -> None:
     """All else is right, so that nothing but the version is what a reader may refuse."""
     instance = nodes_instance()
     proof = Proof(instance_digest(instance), Claim("no_better_plan", 2.0), 20, (), cuts=tuple(cuts))

@@ -261,7 +261,7 @@ def _largest_of_rows(menus: IntegerMenus, rows: Sequence[Sequence[int]]) -> int:
 
 
 def _total(numbers: IntegerArray) -> int:
-    """Return the sum of absolute numbers; of 64 bits as doubles add them up, off by far less than it is."""
+    """Return the sum of absolute numbers; of 64 bits in doubles, whose error the factor of four covers."""
     if numbers.dtype == object:
         return sum(abs(int(number)) for number in numbers)
     return int(np.abs(numbers.astype(np.float64)).sum())

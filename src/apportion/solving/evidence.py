@@ -78,7 +78,7 @@ def walked_briefly(solution: Solution, model: MultipleChoiceKnapsack, seconds: f
             seconds=seconds,
         )
         return accepted(solution.instance, draft, limits, given)[1].proved
-    except (InvalidInstance, MalformedProof):
+    except (InvalidInstance, MalformedProof, MemoryError):
         return False
 
 

@@ -342,10 +342,9 @@ def _relaxed(
     first = () if begin is None else (_whole(begin),)
     shift = draft.shift if menus.worths.any() else 0  # where nothing is worth anything any scale will do
     numbers = tuple(round(scaled(number, shift)) for number in multipliers.tolist())
-    if any(abs(number) >= LARGEST_ROW for number in numbers):
-        return _priced(draft, menus, [] if begin is None else [begin], True, end)
-    root = rooted(menus, first, [numbers])
-    if not root.closed and cells(root.menus) > LARGEST_TABLES:  # no check makes tables of rows so large
+    root = rooted(menus, first, [numbers]) if all(abs(number) < LARGEST_ROW for number in numbers) else None
+    # no file holds greater numbers, and no check makes larger tables of rows
+    if root is None or (not root.closed and cells(root.menus) > LARGEST_TABLES):
         return _priced(draft, menus, [] if begin is None else [begin], True, end)
     draft = replace(draft, prices=first, rows=(numbers,))
     if root.closed or not root.jobs.size:
