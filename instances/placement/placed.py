@@ -191,12 +191,17 @@ def remarks(instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, A
 def _fits(placed: Placed, option: PlacementOption, pods: PlacementPods) -> str:
     site = placed.site
     level = option.required if option.required is not UNSET else pods.required
-    beside, alone = _rooms(placed, pods, beside=True), _rooms(placed, pods, beside=False)
+    free = {name: site.free(name) for name in site.limited}
+    left = {name: own - _taken(placed, name) for name, own in free.items()}
+    beside, alone = site.rooms(pods, left), site.rooms(pods, free)
+    refusals = site.refusals(pods, left)
+    reasons = ", ".join(f"{reason}: {number}" for reason, number in refusals.most_common())
+    none = f"; none fits on {refusals.total()} of {beside.size} nodes ({reasons})" if refusals else ""
     name = "pods" if pods.name == "pods" else f"pods {pods.name!r}"
     if level is UNSET:
         return (
             f"of {pods.count} {name} {min(int(beside.sum()), pods.count)} fit beside the others, "
-            f"{min(int(alone.sum()), pods.count)} on empty nodes"
+            f"{min(int(alone.sum()), pods.count)} on empty nodes{none}"
         )
     size = len(site.places[level])
     by_place = [np.bincount(site.place[level], weights=rooms, minlength=size) for rooms in (beside, alone)]
@@ -204,15 +209,11 @@ def _fits(placed: Placed, option: PlacementOption, pods: PlacementPods) -> str:
     fit, most = (min(int(rooms.max(initial=0)), pods.count) for rooms in by_place)
     return (
         f"{pods.count} {name} must lie in one {level}: {fit} fit beside the others (in "
-        f"{site.places[level][best]}), {most} in an empty one"
+        f"{site.places[level][best]}), {most} in an empty one{none}"
     )
 
 
-def _rooms(placed: Placed, pods: PlacementPods, *, beside: bool) -> NDArray[np.int64]:
-    """Return int64 [nodes]: how many such pods fit, beside those of the plan or alone."""
-    site = placed.site
-    free = {name: site.free(name) for name in site.limited}
-    for name in free if beside else ():
-        taken = placed.taken(name)
-        free[name] = free[name] - np.array([taken[node] for node in site.nodes])
-    return site.rooms(pods, free)
+def _taken(placed: Placed, resource: str) -> NDArray[np.int64]:
+    """Return int64 [nodes]: what the pods of a plan take of a resource."""
+    taken = placed.taken(resource)
+    return np.array([taken[node] for node in placed.site.nodes], np.int64)

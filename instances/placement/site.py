@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -131,6 +132,26 @@ class Site:
             self._admitting[asked] = np.array(found, np.bool_)[self.group]
         return self._admitting[asked]
 
+    def refusals(self, pods: PlacementPods, free: Mapping[str, NDArray[np.int64]]) -> Counter[str]:
+        """Return why nodes with so much free hold no such pod, and how many: of each the first reason.
+
+        A node that is not ready comes first, then its taints and labels, then the resource of which there is
+        room for the fewest pods; of equal ones the first by name.
+        """
+        by_group = [_refusal(group, pods) for group in self.groups]
+        needs = sorted({*pods.needs, *self.limited})
+        needs = [name for name in needs if pods.takes(name)]
+        none = np.zeros(len(self.nodes), np.int64)
+        rooms = np.array([np.maximum(free.get(name, none), 0) // pods.takes(name) for name in needs])
+        found: Counter[str] = Counter()
+        for node, group in enumerate(self.group.tolist()):
+            reason = by_group[group]
+            if not reason and needs and not rooms[:, node].all():
+                reason = f"no room of {needs[int(np.argmin(rooms[:, node]))]}"
+            found[reason] += 1
+        del found[""]
+        return found
+
     def named(self, level: str, name: str) -> int | None:
         """Return the place of a name, in full or its last part where that is unique; ``None`` for none."""
         known = self._named.get(level)
@@ -149,6 +170,16 @@ class Site:
         """Return bool [nodes]: which nodes lie in one of these places."""
         those = [place for name in names if (place := self.named(level, name)) is not None]
         return np.isin(self.place[level], np.array(those, dtype=np.int64))
+
+
+def _refusal(nodes: PlacementNodes, pods: PlacementPods) -> str:
+    """Return why such pods may not be at nodes, whatever is free there; nothing where they may."""
+    if not nodes.ready:
+        return "not ready"
+    taint = next((taint for taint in nodes.taints if taint not in pods.tolerates), None)
+    if taint is not None:
+        return f"taint {taint}"
+    return "" if pods.selector.items() <= nodes.labels.items() else "other labels"
 
 
 def needs_of_room(site: Site, needs: Mapping[str, int]) -> dict[str, int]:

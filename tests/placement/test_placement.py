@@ -204,7 +204,8 @@ def test_why_a_gang_waits_is_told_by_what_fits_where() -> None:
     explanation = explain(apportion.read(told))
     waits, stays = explanation.jobs[0], explanation.jobs[1]
     assert waits.remarks == (
-        "run: 8 pods must lie in one rack: 4 fit beside the others (in r1), 8 in an empty one",
+        "run: 8 pods must lie in one rack: 4 fit beside the others (in r1), 8 in an empty one; "
+        "none fits on 1 of 4 nodes (no room of gpu: 1)",
         "under the rules it cannot be placed, whoever makes room",
     )
     assert stays.remarks == ("on n0, n2",)
@@ -269,3 +270,33 @@ def test_gangs_share_a_place_of_either_of_two_trees() -> None:
         apportion.read({**head, "trees": [[]], "nodes": nodes, "jobs": []})
     with pytest.raises(apportion.InvalidInstance, match="Kueue knows one tree of levels"):
         PLACEMENT_POLICIES["kueue"]()(given)
+
+
+def test_every_node_that_holds_no_pod_has_one_reason() -> None:
+    nodes = [
+        {"names": "down", "capacity": {"cpu": 8, "gpu": 8}, "ready": False, "taints": ["spot"]},
+        {"names": "spot[0-1]", "capacity": {"cpu": 8, "gpu": 8}, "taints": ["night", "spot"]},
+        {"names": "old", "capacity": {"cpu": 8, "gpu": 8}, "labels": {"gpu": "p4"}},
+        {"names": "both", "capacity": {"cpu": 8, "gpu": 8}, "used": {"cpu": 6, "gpu": 7}},
+        {"names": "few", "capacity": {"cpu": 8}},
+        {"names": "free", "capacity": {"cpu": 8, "gpu": 8}},
+    ]
+    nodes = [{"labels": {"gpu": "h100"}, **one} for one in nodes]
+    pods = {"count": 3, "needs": {"gpu": 2, "cpu": 3}, "selector": {"gpu": "h100"}, "tolerates": ["night"]}
+    job = {"id": "a", "options": [{"id": "run", "value": 1, "pods": [pods]}]}
+    given = apportion.read({**TOLD, "levels": ["node"], "nodes": nodes, "jobs": [job]})
+    assert explain(given).jobs[0].remarks[0] == (
+        "run: of 3 pods 2 fit beside the others, 2 on empty nodes; none fits on 6 of 7 nodes "
+        "(taint spot: 2, not ready: 1, other labels: 1, no room of cpu: 1, no room of gpu: 1)"
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_as_many_nodes_are_refused_as_have_no_room(seed: int) -> None:
+    given = generate(seed, 8, 2, nodes=4, scattered=True)
+    site = site_of(given)
+    free = {name: site.free(name) for name in site.limited}
+    for job in given.jobs:
+        for pods in job.options[0].pods:
+            rooms = site.rooms(pods, free)
+            assert site.refusals(pods, free).total() == int((rooms == 0).sum())

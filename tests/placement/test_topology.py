@@ -9,7 +9,7 @@ import pytest
 
 import apportion
 from tests.conftest import data_folder
-from tests.policies.topology_cases import HOST, expected, nodes_of, parts, room
+from tests.policies.topology_cases import HOST, expected, nodes_of, parts, refusal
 
 PATH = data_folder() / "topology" / "topology_cases.json"
 CASES = json.loads(PATH.read_bytes())["cases"] if PATH.is_file() else []
@@ -45,7 +45,7 @@ def instance(case: dict[str, Any]) -> dict[str, Any]:
         _use(used, one["domain"][-1], one["requests_per_pod"], one["count"])
     for node in nodes_of(case):
         host = node["labels"][HOST]
-        able = [str(at) for at, pods in enumerate(case["pod_sets"]) if not room(case, pods, node)[0]]
+        able = [str(at) for at, pods in enumerate(case["pod_sets"]) if refusal(case, pods, node)]
         nodes.append(
             {
                 "names": host,

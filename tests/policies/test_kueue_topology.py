@@ -23,7 +23,7 @@ from apportion.cluster.policies.rounds.kueue_topology import (
     shared_evenly,
 )
 from tests.conftest import data_folder
-from tests.policies.topology_cases import answers, expected
+from tests.policies.topology_cases import answers, expected, nodes_of
 
 PATH = data_folder() / "topology" / "topology_cases.json"
 CASES = json.loads(PATH.read_bytes())["cases"] if PATH.is_file() else []
@@ -43,7 +43,8 @@ def holds(case: dict[str, Any]) -> bool:
         stated = expected(pods)
         if isinstance(got, NoFit) and isinstance(stated, dict):
             layers = [{"level": case["levels"][at], "fit": fit, "of": of} for at, fit, of in got.layers]
-            told = {"fit": got.fit, "of": got.of, "slices_per_level": layers}
+            told = {"fit": got.fit, "of": got.of, "slices_per_level": layers, "excluded": got.excluded}
+            told |= {"nodes": len(list(nodes_of(case))), "unit": got.unit}
             if any(stated.get(key, value) != value for key, value in told.items()):
                 return False
         elif got != stated:
@@ -143,7 +144,7 @@ def test_a_balanced_place_that_cannot_hold_the_leader_keeps_its_pods() -> None:
 def test_shares_that_inner_slices_do_not_find_are_no_placement() -> None:
     hosts = [leaf("aax", 3), leaf("aay", 5), leaf("abx", 1), leaf("aby", 3)]
     asked = Request(8, 0, "preferred", ((1, 2), (2, 2)), balanced=True)
-    assert placed(hosts, 3, asked) == NoFit(3, 4)
+    assert placed(hosts, 3, asked) == NoFit(3, 4, unit="slice")
 
 
 def test_lost_pods_stay_in_the_place_that_is_required_and_join_the_others() -> None:
@@ -153,7 +154,9 @@ def test_lost_pods_stay_in_the_place_that_is_required_and_join_the_others() -> N
     anywhere = replaced(hosts, 2, Request(3, 0, "preferred"), rest, 1)
     assert anywhere == [Taken(("a", "x"), 1, False), Taken(("b", "x"), 2, False)]
     lone = replaced(hosts, 2, Request(4, 0, "required", ((0, 4), (1, 2))), rest, 2)
-    assert lone == NoFit(0, 1)  # two more pods of the slice of b: no host of b has room for both
+    assert lone == NoFit(
+        0, 1, (), {"topologyDomain": 1}, "slice"
+    )  # two more pods of the slice of b: no host of b has room for both
 
 
 def test_an_elastic_workload_keeps_its_first_places_and_adds_what_is_missing() -> None:

@@ -14,7 +14,7 @@ from apportion.cluster.policies.rounds.kueue_topology import (
     resized,
 )
 
-__all__ = ["HOST", "answers", "expected", "nodes_of", "parts", "room"]
+__all__ = ["HOST", "answers", "expected", "nodes_of", "parts", "refusal"]
 
 HOST = "kubernetes.io/hostname"
 Path = tuple[str, ...]
@@ -75,29 +75,36 @@ class Site:
         for resource, amount in {**requests, "pods": 1}.items():
             self.free[path][resource] = self.free[path].get(resource, 0) - amount * pods
 
-    def room(self, path: Path, requests: Mapping[str, int], beside: Mapping[str, int]) -> int:
-        """Return how many pods fit, beside what something else takes."""
+    def room(self, path: Path, requests: Mapping[str, int], beside: Mapping[str, int]) -> tuple[int, str]:
+        """Return how many pods fit, beside what something else takes, and the resource that decides."""
         free = self.free[path]
         needs = {resource: amount for resource, amount in requests.items() if amount}
         if "pods" in self.nodes[path]["allocatable"]:
             needs["pods"] = 1
         left = {resource: max(0, free.get(resource, 0) - beside.get(resource, 0)) for resource in needs}
-        return min((left[resource] // amount for resource, amount in needs.items()), default=10**9)
+        return min(((left[name] // amount, name) for name, amount in needs.items()), default=(10**9, ""))
 
 
-def room(case: Mapping[str, Any], pods: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[bool, int]:
-    """Return whether pods may be at a node, and its score of preferred affinity."""
+def refusal(case: Mapping[str, Any], pods: Mapping[str, Any], node: Mapping[str, Any]) -> str:
+    """Return why pods may not be at a node; nothing where they may."""
     if case["levels"][-1] != HOST:
-        return True, 0
+        return ""
     labels = node["labels"]
-    wanted = all(labels.get(key) == value for key, value in (pods.get("node_selector") or {}).items())
-    wanted &= all(_matches(term, labels) for term in pods.get("required_affinity") or ())
     for taint in node["taints"]:
-        if taint["effect"] in ("NoSchedule", "NoExecute"):
-            wanted &= any(_tolerates(one, taint) for one in pods.get("tolerations") or ())
-    if not case["feature_gates"]["TASRespectNodeAffinityPreferred"]:
-        return wanted, 0
-    return wanted, sum(t["weight"] for t in pods.get("preferred_affinity") or () if _matches(t, labels))
+        tolerated = any(_tolerates(one, taint) for one in pods.get("tolerations") or ())
+        if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerated:
+            return f"taint:{taint['key']}={taint['value']}:{taint['effect']}"
+    if any(labels.get(key) != value for key, value in (pods.get("node_selector") or {}).items()):
+        return "nodeSelector"
+    return "" if all(_matches(term, labels) for term in pods.get("required_affinity") or ()) else "affinity"
+
+
+def _weight(case: Mapping[str, Any], pods: Mapping[str, Any], node: Mapping[str, Any]) -> int:
+    """Return the score of preferred affinity of a node."""
+    if case["levels"][-1] != HOST or not case["feature_gates"]["TASRespectNodeAffinityPreferred"]:
+        return 0
+    terms = pods.get("preferred_affinity") or ()
+    return sum(term["weight"] for term in terms if _matches(term, node["labels"]))
 
 
 def _matches(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -204,11 +211,11 @@ def answers(case: Mapping[str, Any]) -> list[Any]:
 def _leaves(case: Mapping[str, Any], site: Site, pods: Mapping[str, Any], lead: Any) -> list[Leaf]:
     found = []
     for path, node in site.nodes.items():
-        admitted, weight = room(case, pods, node)
-        own = site.room(path, pods["requests"], {}) if admitted else 0
-        holds = lead is not None and admitted and site.room(path, lead["requests"], {}) >= 1
-        beside = site.room(path, pods["requests"], {**lead["requests"], "pods": 1}) if holds else own
-        found.append(Leaf(path, own, beside, holds, weight))
+        why, weight = refusal(case, pods, node), _weight(case, pods, node)
+        own, least = (0, "") if why else site.room(path, pods["requests"], {})
+        holds = lead is not None and not why and site.room(path, lead["requests"], {})[0] >= 1
+        beside = site.room(path, pods["requests"], {**lead["requests"], "pods": 1})[0] if holds else own
+        found.append(Leaf(path, own, beside, holds, weight, why if own or why else f"resource:{least}"))
     return found
 
 

@@ -10,27 +10,15 @@ words.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from math import log2
 from typing import Literal
 
-__all__ = [
-    "Domain",
-    "Leaf",
-    "NoFit",
-    "Request",
-    "Share",
-    "Taken",
-    "Tree",
-    "fewest",
-    "placed",
-    "replaced",
-    "resized",
-    "shared_evenly",
-]
+__all__ = ["Domain", "Leaf", "NoFit", "Request", "Taken", "Tree", "fewest", "placed", "replaced", "resized"]
+__all__ += ["shared_evenly"]
 
 Path = tuple[str, ...]
 Share = tuple["Domain", int, bool]
@@ -53,6 +41,8 @@ class Leaf:
         Whether the leader fits.
     weight
         The score of preferred affinity.
+    refusal
+        Why no pod fits, such as ``resource:cpu`` or ``taint:spot``.
     """
 
     path: Path
@@ -60,6 +50,7 @@ class Leaf:
     room_beside_leader: int = 0
     holds_leader: bool = False
     weight: int = 0
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +105,17 @@ class NoFit:
         Slices, or pods where there are none.
     layers
         With slices inside slices the same by level, in the place of which most slices fit.
+    excluded
+        How many leaves hold no pod, by why; ``topologyDomain``: not where the rest of the pods is.
+    unit
+        Of what `fit` and `of` are numbers.
     """
 
     fit: int
     of: int
     layers: tuple[tuple[int, int, int], ...] = ()
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    unit: Literal["pod", "slice"] = "pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +170,14 @@ def placed(leaves: Sequence[Leaf], levels: int, request: Request) -> list[Taken]
     request
         What is asked for.
     """
+    found = _found(leaves, levels, request)
+    if not isinstance(found, NoFit):
+        return found
+    excluded = Counter(leaf.refusal for leaf in leaves if leaf.refusal)
+    return replace(found, excluded=excluded, unit="slice" if request.slices else "pod")
+
+
+def _found(leaves: Sequence[Leaf], levels: int, request: Request) -> list[Taken] | NoFit:
     tree = Tree(leaves, levels, request)
     if request.balanced and request.mode == "preferred" and (shares := tree.balanced()) is not None:
         taken = tree.down(*shares, even=True)
@@ -235,7 +240,10 @@ def replaced(
             slices = tuple([one for one in slices if lost % one[1] == 0][-1:])
     elif rest and request.mode == "required" and request.level is not None:
         within = rest[0][0][: request.level + 1]
-    inside = [leaf for leaf in leaves if leaf.path[: len(within)] == within]
+    inside = [
+        leaf if leaf.path[: len(within)] == within else Leaf(leaf.path, 0, refusal="topologyDomain")
+        for leaf in leaves
+    ]
     new = placed(inside, levels, replace(request, count=lost, slices=slices, leader=False))
     return new if isinstance(new, NoFit) else _merged(rest, new)
 
@@ -262,6 +270,7 @@ class Tree:
         for root in self.by_level[0].values():
             self.count(root)
         self.least_free = request.least_free and request.mode == "unconstrained"
+        self.sign = 1 if self.least_free else -1
 
     def _unit(self, level: int) -> int:
         """Return by how many pods a place of a level below the slices' counts."""
@@ -303,16 +312,13 @@ class Tree:
         if domain.level == self.slice_level:
             domain.slices, domain.slices_led = domain.pods // self.size, domain.pods_led // self.size
 
-    def _sorted(self, domains: Iterable[Domain], *, leader: bool) -> list[Domain]:
-        return _by_room(domains, 1 if self.least_free else -1, leader=leader)
-
     def level_and_domains(self) -> tuple[int, list[Domain]] | NoFit:
         """Return the level of the placement and its places there, in order."""
         request = self.request
         level = self.levels - 1 if request.level is None else request.level
         need, leader = request.count // self.size, request.leader
         while True:
-            order = self._sorted(self.by_level[level].values(), leader=leader)
+            order = _by_room(self.by_level[level].values(), self.sign, leader=leader)
             fits = [d for d in order if _slices(d, leader) >= need and d.leaders >= leader]
             # affinity comes before room: a place that is preferred and too small asks for the level above
             if fits and (fits[0] is order[0] or self.least_free or request.mode == "required"):
@@ -347,7 +353,7 @@ class Tree:
             left.remove(first)
             found.append(first)
             need -= first.slices_led
-            left = self._sorted(left, leader=False)
+            left = _by_room(left, self.sign, leader=False)
         while need > 0 and left:
             one = self._next(left, need, False, _slices)
             left.remove(one)
@@ -417,14 +423,14 @@ class Tree:
             above = lower <= self.slice_level
             if above and not even:
                 children = [child for domain, _, _ in got for child in domain.children]
-                order = self._sorted(children, leader=False)
+                order = _by_room(children, self.sign, leader=False)
                 got = self.fill(order, request.count, self.size, request.leader, above=True)
                 continue
             unit = self.size if above else self.unit[lower]
             parts = []
             for domain, pods, leader in got:
                 parts += self.fill(
-                    self._sorted(domain.children, leader=False), pods, unit, leader, above=False
+                    _by_room(domain.children, self.sign, leader=False), pods, unit, leader, above=False
                 )
             got = parts
         taken = [Taken(domain.path, pods, leader) for domain, pods, leader in got if pods or leader]
@@ -503,21 +509,17 @@ def _smallest_share(group: Sequence[Domain], need: int, leader: bool, *, below: 
 def _prune(domain: Domain, least: int, leader: bool) -> None:
     """Take away what a place cannot have where every share is so great: all of it, or the leader."""
     if domain.slices < least:
-        _emptied(domain)
+        _without_room(domain, leader_only=False)
     elif leader and domain.leaders and domain.slices_led < least:
-        _without_leader(domain)
+        _without_room(domain, leader_only=True)
 
 
-def _emptied(domain: Domain) -> None:
-    domain.pods = domain.slices = domain.pods_led = domain.slices_led = domain.leaders = 0
-    for child in domain.children:
-        _emptied(child)
-
-
-def _without_leader(domain: Domain) -> None:
+def _without_room(domain: Domain, *, leader_only: bool) -> None:
     domain.pods_led = domain.slices_led = domain.leaders = 0
+    if not leader_only:
+        domain.pods = domain.slices = 0
     for child in domain.children:
-        _without_leader(child)
+        _without_room(child, leader_only=leader_only)
 
 
 def fewest(
@@ -532,9 +534,8 @@ def fewest(
         return []
 
     def order(domain: Domain) -> tuple[float, float, float, Path]:
-        if not by_entropy:
-            return 0.0, 0.0, 0.0, domain.path
-        return -domain.leaders, -domain.slices_led, -_entropy(domain.children), domain.path
+        evenness = (-domain.leaders, -domain.slices_led, -_entropy(domain.children))
+        return *(evenness if by_entropy else (0.0, 0.0, 0.0)), domain.path
 
     # by number of places: those that leave so many leaders and pods to place
     chosen: list[dict[tuple[int, int], list[Domain]]] = [{} for _ in range(found[0] + 1)]
