@@ -12,10 +12,9 @@ nothing         being left out, an option of its own: it forgoes a whole share, 
 
 Limits that no choice can exceed are left out.
 
-The limits of tenants beside a knapsack whose choices must also be placed, on nodes or on machines.
-
-What cannot be placed comes back as a capacity that no plan exceeds, as in `apportion.solving.on_nodes`; such
-capacities stand behind those of the tenants, and stay valid under every floor.
+Where choices must also be placed, on nodes or machines (`PlacedTenantedMenus`), what cannot be comes back as
+a capacity that no plan exceeds, as in `apportion.solving.on_nodes`; such capacities stand behind those of the
+tenants, and stay valid under every floor.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 msgspec enforces the annotations while decoding only; an instance constructed in Python is checked by the
 functions here. Both read the same constants.
 
-Numpy's numbers, texts and arrays as Python's: instances hold plain ones only, whoever made them.
-
-Instances with other fields, made without checking them: whoever does that checks what is new.
+Instances hold plain numbers, texts and arrays, whoever made them: numpy's become Python's (`make_plain`).
+Whoever makes one with other fields by `remade`, which checks nothing, checks what is new.
 """
 
 from __future__ import annotations

@@ -56,6 +56,11 @@ def test_what_is_absent_or_broken_is_said() -> None:
     assert repr(solution).startswith("<Solution: infeasible, no plan, bound ")
     broken = apportion.check(model, np.array([0]))
     assert repr(broken).startswith("<Report: 1 violations, objective 1; first capacity[")
+    malformed = apportion.check(apportion.MultipleChoiceKnapsackInstance("1", "maximize", {}, ()), {})
+    assert repr(malformed).startswith("<Report: 1 violations, no objective; first ")
+    assert repr(solution.outcome).endswith(", no point>")
+    chosen = apportion.solve(MultipleChoiceKnapsack.from_arrays([1.0], [1], [0, 1], [1]))
+    assert repr(chosen.outcome).endswith(", a point of 1 numbers>")
 
 
 @given(knapsacks(max_jobs=4, max_capacities=3))

@@ -16,9 +16,7 @@ Divisible (Gavel's minimum makespan, Narayanan et al. 2020, in T rather than bis
 A pool of alike machines is one column where all its uses are alike (jobs fill slots, gangs wrap around:
 McNaughton 1959), or where it is large; otherwise it is taken apart, which lets the search place every job.
 
-From "which pool" to "which machines of it, when": packing jobs into the machines of one pool.
-
-The entries of a matching instance in columns: what every job means to every pool it may go to.
+`MatchingByMachine` also says which machines of a pool a job gets, and when.
 """
 
 from __future__ import annotations

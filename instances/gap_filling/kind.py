@@ -1,9 +1,4 @@
-"""Gap filling in the table of kinds.
-
-Small changes to a gap-filling instance: idle nodes come and go, jobs are held to a node count.
-
-What the jobs of a gap-filling instance may get, as tenants see it: node counts.
-"""
+"""Gap filling in the table of kinds: its options, limits and edits, as node counts."""
 
 from __future__ import annotations
 

@@ -3,13 +3,10 @@
 The data of BFTrainer's and FreeTrain's resource allocator (arXiv:2106.12091): admitted jobs, nodes that are
 idle now, who holds which of them, throughput curves and rescale costs.
 
-The seven published throughput curves of BFTrainer's evaluation, as numbers.
-
-Training throughput on ImageNet, images per second, against the number of Summit nodes. Source: the data set
-of the BFTrainer replayer (Liu, Kettimuthu, Papka, Foster, *BFTrainer: Low-Cost Training of Neural Networks on
-Unfillable Supercomputer Nodes*, arXiv:2106.12091). Only MobileNet's curve is concave.
-
-Equal share: the baseline rule that splits idle nodes among jobs without looking at throughput.
+`PUBLISHED_CURVES` are the seven throughput curves of BFTrainer's evaluation, images of ImageNet per second
+against the number of Summit nodes, from the data set of its replayer (Liu, Kettimuthu, Papka, Foster,
+*BFTrainer: Low-Cost Training of Neural Networks on Unfillable Supercomputer Nodes*, arXiv:2106.12091); only
+MobileNet's is concave. `equal_share` is the baseline rule that splits idle nodes without looking at them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The multiple-choice knapsack in the table of kinds.
-
-Small changes to a multiple-choice knapsack: other capacities, jobs held to one option.
-
-What the jobs of a multiple-choice knapsack may get, as tenants see it.
-"""
+"""The multiple-choice knapsack in the table of kinds: its options, limits and edits."""
 
 from __future__ import annotations
 

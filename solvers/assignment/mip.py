@@ -1,8 +1,4 @@
-"""Branch and bound by HiGHS on what is left of a model after fixing.
-
-A linear model over some of its columns, the others held at zero.
-
-The linear relaxation of a model by HiGHS, with row duals.
+"""Relaxation, branch and bound by HiGHS on what is left of a model after fixing, and repaired points.
 
 An earlier point is made to fit first: what is missing is placed, then jobs move off full machines.
 """

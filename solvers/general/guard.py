@@ -1,8 +1,7 @@
-"""Refuse engine versions that answer wrongly or crash each other, before their import; note which served.
+"""Native solvers kept in order: bad versions are refused, Ctrl-C stops a solve, their output stays apart.
 
-Ctrl-C during a native solve: stop it and keep what it has.
-
-Keep native output off standard output: solvers print on file descriptor 1 whatever they are told.
+Versions that answer wrongly or crash each other are refused before their import. An interrupted solve keeps
+what it has. Solvers print on file descriptor 1 whatever they are asked, so it is standard error meanwhile.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""The door to HiGHS: open, configure, scale, hand over, run, and take what it says.
-
-`apportion.solvers.general.highs` comes by it for programmes that grow, and what it says is read and
-judged in `apportion.solvers.general.highs_call`.
+"""The one door to HiGHS: open, configure, scale, hand over, run, and read what it answers.
 
 Every return code is looked at, every status listed. HiGHS's tolerances are absolute and its ``infeasible`` is
-a word, not a proof: what it answers is an `Answer` to be judged, and a call that failed says so.
-
-What HiGHS answered, read in the model's own units and judged: points, prices, rays and bounds.
-
-Nothing here touches the engine; `apportion.solvers.general.highs_call` is its one door.
+a word, not a proof: what it says comes back in the model's own units as an `Answer` to be judged, and a call
+that failed says so. Programmes that grow come by `apportion.solvers.general.highs`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Generalised assignment by the compiled tree: a rising sequence of targets, each decided in integers.
 
-Trees over a few machines of a generalised assignment, those that waste most more often.
-
-Is there a placement of their jobs that costs less? The prices of the capacities only guide which machines.
-
-Local search for generalised assignment: shifts, swaps, and ejection chains of length two.
-
-Costs are minimised; Yagiura, Ibaraki, Glover (2004) is the ejection chain's source, here with every
-neighbourhood evaluated as one array.
+Between the decisions trees over a few machines, those that waste most more often, ask for a placement of
+their jobs that costs less; the prices of the capacities only guide which machines. Before them comes a local
+search by shifts, swaps and ejection chains of length two (Yagiura, Ibaraki, Glover 2004), every neighbourhood
+evaluated as one array.
 """
 
 from __future__ import annotations

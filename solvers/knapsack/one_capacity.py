@@ -3,15 +3,9 @@
 Among equal optima the answer depends on the arrays alone (no clock, no chance), and with `preferred` it keeps
 as many jobs at their preferred option as the tie-break search can prove.
 
-One solve under way: its incumbent, its bound, and the phases that improve them.
-
-Among equal optima of a one-capacity knapsack, the one that keeps most jobs at their wanted option.
-
-How much better than a known choice the next better one must be, when values lie on a grid.
-
-Every choice the core still holds is worth the base choice plus a sum of gains. If these are whole multiples
-of a grid g, so is that sum, and a better choice beats the known one by at least the rest up to the next
-multiple.
+Where values lie on a grid, a better choice beats the known one by a least step (`improvement_step`): every
+choice the core still holds is worth the base choice plus a sum of gains, and if these are whole multiples of
+a grid g, so is that sum.
 """
 
 from __future__ import annotations

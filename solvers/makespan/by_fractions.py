@@ -1,15 +1,13 @@
-"""Gavel's minimum makespan in fractions: small instances whose times no tolerance of a solver fits.
+"""Gavel's minimum makespan in fractions: one linear programme in T, its duals as certificate.
 
-In shares of time f the greatest least speed s is a linear programme,
+Narayanan et al. (OSDI 2020) bisect on T; with shares of work instead of shares of time T is linear. Small
+instances whose times no tolerance of a solver fits are solved in whole numbers: in shares of time f the
+greatest least speed s is
 
     max s    sum_i f_ji <= 1 (alpha_j)    s <= sum_i f_ji / p_ij (beta_j)    sum_j g_ij f_ji <= c_i (gamma_i)
 
 whose duals satisfy ``sum beta = 1`` and ``alpha_j + g_ij gamma_i >= beta_j / p_ij``: so alpha and
 ``c_i gamma_i`` are the prices of jobs and machines by which `apportion.models.assignment_bounds` shows 1 / s.
-
-Gavel's minimum makespan as one linear program in T, its duals as certificate.
-
-Narayanan et al. (OSDI 2020) bisect on T; with shares of work instead of shares of time T is linear.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 
 A decision has no costs: times are uses and T is every machine's capacity, beside what capacities there are.
 
-First schedules and prices for a makespan: list scheduling, and rounding of the linear relaxation.
-
-Lenstra, Shmoys, Tardos (1990): a vertex of the relaxation has at most one split job per machine.
-
-How a search for the least makespan ended.
+The first schedules are list schedules and roundings of the linear relaxation: a vertex of it has at most one
+split job per machine (Lenstra, Shmoys, Tardos 1990).
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """The makespan on unrelated machines (R||Cmax): bound, schedules, then search on the entries still open.
 
-Single machines are searched by the compiled tree; without it by local search and by branch and bound over
-what is left. Pools with gangs, and capacities that the tree does not take, have their own way (`by_pools`).
-
-Branch and bound by HiGHS over the entries a better schedule may use: the road without the compiled tree.
-
-An entry whose weighted time exceeds its job's least by more than the gap between incumbent and bound cannot
-be in a better schedule.
-
-Local search for a makespan on single machines: move or swap a job of the busiest machine, vectorised.
+Single machines are searched by the compiled tree; without it by local search, which moves or swaps a job of
+the busiest machine, and by HiGHS over the entries that a better schedule may use: one whose weighted time
+exceeds its job's least by more than the gap between incumbent and bound is in none. Pools with gangs, and
+capacities that the tree does not take, have their own way (`by_pools`).
 """
 
 from __future__ import annotations

@@ -10,11 +10,8 @@ States go for good only for three reasons: no completion fits (smallest uses), n
 (the loss is a valid bound), or another state has used exactly as much at a smaller loss. If the beam was
 never full, the answer is proven: the best choice better than the incumbent, or that there is none.
 
-What the jobs that are still to be decided will use, before each layer of a beam search.
-
-Beam passes over menus from turn to turn, ever wider while nothing improves.
-
-Passes over all jobs alternate with passes over a random part of them, the rest staying as in the incumbent.
+`BeamTurns` makes ever wider passes while nothing improves: over all jobs and, in turn, over a random part of
+them, the rest staying as in the incumbent.
 """
 
 from __future__ import annotations

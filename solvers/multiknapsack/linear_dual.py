@@ -10,20 +10,15 @@ simplex (`narrowed`).
 
 Only the prices are taken. What they prove is computed from them as from any other multipliers.
 
-The linear relaxation of many sparse rows in portions of columns, from rough prices.
-
-Sifting: Bixby, Gregory, Lustig, Marsten and Shanno, *Very large-scale linear programming*, Operations
+Sifting is after Bixby, Gregory, Lustig, Marsten and Shanno, *Very large-scale linear programming*, Operations
 Research 40(5), 1992. The options of least loss at rough prices come first, then those that are worth more
 than their job's best one at the prices of these, until there are none. An iteration of the simplex costs what
 the columns are, and a job needs few of them; with each portion it goes on from the optimum over those before.
 
-Options that let what a relaxation divides come to whole amounts.
-
 The relaxation gives half of two options to some jobs, at most as many as there are limits that bind. Where
 such a limit must be met to the unit, a whole choice needs other jobs under it that take a little more or
-less, whatever that loses: cores of many options without them have no choice, and with them few are enough.
-
-Menus in search form as a linear model, jobs with the same menus as one job with a count where it helps.
+less, whatever that loses (`beside_divided`): cores of many options without them have no choice, and with them
+few are enough. Jobs with the same menus are one job with a count where it helps (`alike_jobs`).
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""From any choice to a feasible one: the swaps that lose least per relieved use, then whatever still fits.
+"""Feasible choices: by density, near a start, near what multipliers choose; repaired, then filled up.
 
-After the repair and fill steps of the primal heuristics in Kellerer, Pferschy and Pisinger, *Knapsack
-Problems* (2004), section 9.5, with Lagrangian losses as pseudo-utilities. Many swaps are made per sweep
-where many are due, so the number of sweeps stays small at any number of jobs.
-
-A first choice by density: options in the order of value per use, each taken where it still fits.
-
-Dobson, *Worst-case analysis of greedy heuristics for integer programming with nonnegative data*, Mathematics
-of Operations Research 7 (1982), orders items so; every use counts as its share of the capacity.
-
-The first incumbents: near a start that does not fit any more, and near what the multipliers choose.
+A choice that overdraws is repaired by the swaps that lose least per relieved use, then takes whatever still
+fits, after Kellerer, Pferschy and Pisinger, *Knapsack Problems* (2004), section 9.5, with Lagrangian losses
+as pseudo-utilities. Many swaps are made per sweep where many are due, so the number of sweeps stays small at
+any number of jobs. By density options come in the order of value per use, every use as its share of the
+capacity (Dobson, Mathematics of Operations Research 7, 1982).
 """
 
 from __future__ import annotations

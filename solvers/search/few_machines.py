@@ -4,11 +4,8 @@ Enough of them in vain, and they have one machine more. What the trees look for,
 the problem's own. As many as there are threads are drawn and searched at once, and the first that finds a
 better plan is taken: the others were drawn for the plan before.
 
-Bounds and plans that close in on the least target at which there is a plan, decision by decision.
-
-Values as whole multiples of one unit, with the error of that written down.
-
-Any placement of all jobs that keeps the capacities, or that there is none: the tree without costs.
+Bounds and plans close in on the least target at which there is a plan, decision by decision (`Rising`), over
+values as whole multiples of one unit (`Lattice`), whose error is written down.
 """
 
 from __future__ import annotations

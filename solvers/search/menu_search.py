@@ -6,10 +6,8 @@ much of another. Whenever the tree has grown past a limit that rises geometrical
 place the search has reached (the linear relaxation of what is open there), and the search begins again with
 more rows and a higher floor. So the last tree alone is the proof: one order, one set of vectors, one floor.
 
-Rows of whole numbers from menus, multipliers and an incumbent: what the depth-first search is run on.
-
-For whole multipliers Lambda >= 0 in units of 1/P of a unit of worth, weak duality says of every choice that
-keeps the capacities
+The search is run on rows of whole numbers. For whole multipliers Lambda >= 0 in units of 1/P of a unit of
+worth, weak duality says of every choice that keeps the capacities
 
     P worth  <=  Lambda . C + sum_j best_j - sum_j loss_j,   best_j = max_i (P w_ji - Lambda . u_ji)
 
@@ -18,7 +16,7 @@ with ``loss_j >= 0`` the distance of the chosen option from the best of its menu
 is computed in whole numbers below 2**62; where a budget exceeds 30 bits, budget and costs are shifted to the
 right and rounded down, which can only let more choices pass: ``sum floor(c / 2**s) <= floor(budget / 2**s)``.
 
-Values as whole numbers: exact where 62 bits hold them, rounded up where they do not.
+Values are exact where 62 bits hold them, and rounded up where they do not.
 """
 
 from __future__ import annotations

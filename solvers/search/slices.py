@@ -1,11 +1,8 @@
 """Running trees in slices: the clock, Ctrl-C, a limit on the nodes of a whole call, and its threads.
 
-Calls side by side in threads: those that let go of the interpreter run at once, and all are waited for.
-
-A tree searched by several threads: each has a part, and who is done takes from who has the widest left.
-
-All threads search so many nodes and then meet, so that what is found, and in which turn, depends on their
-number alone and not on the clock. Parts of a tree that is searched to its end have the nodes of the whole.
+Threads search so many nodes side by side and then meet, and who is done takes a part from who has the widest
+left. So what is found, and in which turn, depends on the number of threads alone and not on the clock; parts
+of a tree that is searched to its end have the nodes of the whole.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _BUNDLES = (
 
 TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "apportion.core.outcome": ("tests/test_gap.py",),
+        "apportion.core.outcome": ("tests/test_gap.py", "tests/test_printing.py"),
         "apportion.models.exact_sums": ("tests/models/test_sums.py",),
         "apportion.solving.judge": ("tests/test_judge.py", "tests/solving/test_certify.py"),
         "apportion.models.lagrangian": ("tests/models/test_lagrangian.py",),

@@ -1,8 +1,6 @@
-"""The objects of a dump by kind, and the list of what in them is not used.
+"""What a dump says: its objects by kind, quantities, the holders of quotas, and what of it is not used.
 
-Kubernetes quantities as whole numbers: cpu in thousandths of a core, all else in pieces or bytes.
-
-Cluster queues and cohorts: which tenant has what of every pair of flavor and resource.
+Quantities are whole numbers: cpu in thousandths of a core, all else in pieces or bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Workloads as jobs: a menu of flavors and counts, and what they hold now.
+"""Workloads as jobs: a menu of flavors and counts, what they hold now, and where their pods may run.
 
-What a pod asks for, and on which flavors it may run.
-
-Names of options that say flavors and counts and can be read back: ``main*4[cpu=spot,memory=spot]``.
+An option's name says flavors and counts and can be read back: ``main*4[cpu=spot,memory=spot]``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
 """A result for people: the plan as a table, then how the solve ended, where the eye rests last.
 
-Tables for a terminal: as wide as the terminal, no wider; long words keep their first and last letters.
-
-The plan of each kind as a table for people.
-
-What every tenant has in a plan, as a table for people.
-
-A plan as CSV: one line per job, whatever its kind.
+Tables are as wide as the terminal, no wider; long words keep their first and last letters. As CSV a plan is
+one line per job, whatever its kind.
 """
 
 from __future__ import annotations

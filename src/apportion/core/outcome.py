@@ -1,8 +1,6 @@
-"""What a solver says: why it stopped and what it has, before anybody believes it.
+"""What a solver says before anybody believes it, what a check says of it, and the gap between both.
 
-The relative gap between an objective and a bound, and when that gap counts as none: one rule for all.
-
-What a check says about a plan or a point: feasible or not, its objective, and every violation by name.
+One rule says for all when a gap counts as none (`meets`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The report of replays: one self-contained HTML page, no script, nothing fetched.
+"""The report of replays: one self-contained HTML page, no script, nothing fetched; or its figures as text.
 
-The figures of a few replays as a table of text.
-
-Charts of the report page, drawn by hand: the SVG stretches, the labels around it are text and do not.
+Charts are drawn by hand: the SVG stretches, the labels around it are text and do not.
 """
 
 from __future__ import annotations

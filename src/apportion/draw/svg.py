@@ -1,14 +1,8 @@
-"""A small SVG writer: rectangles, text and shapes, every word escaped.
+"""A small SVG writer: rectangles, text and shapes, every word escaped; as a page, as PNG or as PDF.
 
-Colours that people with any colour vision tell apart.
-
-Six of Okabe and Ito (2008), without their yellow, which is faint as an outline; two dark ones of Paul Tol's.
-
-Colours for jobs that stand side by side: no two neighbours look alike, however many jobs there are.
-
-An HTML page around a drawing.
-
-A drawing as PNG or PDF, set by Typst.
+Colours are those that people with any colour vision tell apart: six of Okabe and Ito (2008), without their
+yellow, which is faint as an outline, and two dark ones of Paul Tol's. Jobs that stand side by side never look
+alike, however many there are (`neighbourly`). PNG and PDF are set by Typst.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Explain an instance by its menus and prices: the way of every kind whose answers are choices from menus.
 
-What every capacity is worth at the plan: its price, one unit more and one unit fewer by re-solving.
-
-The notes that every explanation of a plan may begin with.
+What a capacity is worth at the plan is its price, and one unit more and one fewer by solving again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""What is explained: an instance with its menus and prices, and the variants of it that are solved again.
+"""What is explained: an instance with its menus and prices, a plan beside them, and what a job got and why.
 
 Nothing here knows a kind: menus say whether a choice must also be placed (`relaxes`) and what of an instance
 stands behind a capacity of theirs (`behind`, `more`), a kind what only it can say of a job (`remarks`).
 
-One plan beside its menus and prices: the numbers every question about it is answered from.
-
-Why a job got what it got: its options at the prices, the runner-up, and what it would take to win.
+Every question about a plan is answered from the numbers of one `PlanView`: a job's options at the prices, the
+runner-up, and what it would take to win.
 """
 
 from __future__ import annotations

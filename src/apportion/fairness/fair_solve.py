@@ -1,12 +1,9 @@
 """Solve where shares are due: fair shares first, level by level, then the best plan that keeps them.
 
-Fair shares of an instance: guarantees and levels, turned into floors that every plan keeps.
-
-Of all plans whose sorted shares are as great, one with the best objective: who stays at which level.
-
-Levels hold how many rise. Several sets of tenants may do, and all of them are equally fair; the objective
-decides among them, in one question with every floor, every level requirement, and the values of the instance.
-What bounds its optimum bounds the objective of every plan that is as fair, whoever rises in it.
+Fair shares are guarantees and levels, turned into floors that every plan keeps. Levels hold how many rise;
+several sets of tenants may do, and all of them are equally fair. The objective decides among them, in one
+question with every floor, every level requirement, and the values of the instance. What bounds its optimum
+bounds the objective of every plan that is as fair, whoever rises in it.
 """
 
 from __future__ import annotations

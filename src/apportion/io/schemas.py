@@ -3,9 +3,8 @@
 ``python -m apportion.io.schemas FOLDER`` writes them all; a test holds that the committed ones are up
 to date.
 
-What a file of a kind may say that its instance does not hold: references that reading resolves.
-
-A kind with references is one entry of `FILE_FORMS`; the module it names is loaded when a file has one.
+A file may say what its instance does not hold: references that reading resolves. A kind with references is
+one entry of `FILE_FORMS`; the module it names is loaded when a file has one.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""Jobs on a pool of identical machines: list schedules, longest first, gangs as rigid tasks.
+"""Jobs to be packed: on machines of a pool in time, and on the nodes of one GPU type.
 
-Graham's rule, each job as early as it fits behind what is placed (Garey and Graham 1975); where there are
-gangs also the widest first, and the schedule that ends first is kept. Any schedule is met by the list of its
-jobs in the order of their starts: when a job started there, as many machines are free here.
+Schedules are list schedules, longest first: Graham's rule, each job as early as it fits behind what is placed
+(Garey and Graham 1975); where there are gangs, which are rigid tasks, also the widest first, and the schedule
+that ends first is kept. Any schedule is met by the list of its jobs in the order of their starts: when a job
+started there, as many machines are free here.
 
-Jobs on the nodes of one GPU type: what has to be packed, and weights that bound what can be.
-
-A job with at most a node's GPUs takes them of one node, a larger one takes whole nodes: bin packing with few
-item sizes, its bins alike but for one smaller one.
-
-What the jobs of a plan ask of the alike machines of one pool: some at once, of each a part of its room.
+On nodes a job with at most a node's GPUs takes them of one node, a larger one takes whole nodes: bin packing
+with few item sizes, its bins alike but for one smaller one. Weights bound what can be (`heaviest`).
 """
 
 from __future__ import annotations

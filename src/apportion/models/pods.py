@@ -1,8 +1,7 @@
-"""Pods that need several resources, and the nodes they are put on; some must share a place with others.
+"""Menus of pods that need several resources, and the nodes they are put on; some share a place with others.
 
-What fits on a node together: the most that pods of given weights weigh there, and which pods these are.
-
-Menus of such pods: every chooser takes one option, whose pods are of kinds told by what they need.
+Every chooser takes one option, whose pods are of kinds told by what they need. `NodeContents` says what fits
+on a node together: the most that pods of given weights weigh there, and which pods these are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Before the walk: bounds at the root, and the options that no better choice can hold.
+"""Before the walk: bounds at the root, options that no better choice can hold, and how far a check may go.
 
 For prices lambda >= 0 no choice is worth more than
 
@@ -13,8 +13,6 @@ Numbers of jobs give further bounds, and every option a slack of its own (`appor
 
 Losses of worth add up to a multiple of their greatest common divisor: the slack of all prices falls by what
 the slack of price 0 exceeds such a multiple.
-
-How far a check may go, what of that it has spent, and how a walk ended.
 """
 
 from __future__ import annotations
@@ -183,9 +181,9 @@ def rooted(
         kind = object
     menus = replace(
         menus,
-        worths=menus.worths.astype(kind, copy=False),
-        uses=menus.uses.astype(kind, copy=False),
-        capacities=menus.capacities.astype(kind, copy=False),
+        worths=np.asarray(menus.worths, kind),
+        uses=np.asarray(menus.uses, kind),
+        capacities=np.asarray(menus.capacities, kind),
     )
     weights: IntegerArray = np.array(vectors, dtype=kind).reshape(len(vectors), len(menus.capacities))
     numbers: IntegerArray = np.array(rows, dtype=kind).reshape(len(rows), menus.num_jobs)

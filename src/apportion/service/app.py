@@ -1,10 +1,6 @@
-"""The service as a Litestar application.
+"""The service as a Litestar application: what can be asked of it, route by route.
 
-Work that is given up when its caller goes away.
-
-What can be asked of the service, route by route.
-
-One line of JSON per request and per event, on standard error.
+Work is given up when its caller goes away. Every request and event is one line of JSON on standard error.
 """
 
 from __future__ import annotations

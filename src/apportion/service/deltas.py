@@ -3,11 +3,8 @@
 Some are for some kinds of instances alone; what differs by kind stands in the table of kinds
 (`apportion.instances.kind.Edits`), which what-if questions use too.
 
-The messages that change the jobs of a session: added, changed, removed, pinned, and what each has now.
-
-The messages that change what the jobs of a session share: capacities, nodes, machines and other fields.
-
-What every message that changes the instance of a session can do, whatever it changes.
+Some change the jobs of a session, which are added, changed, removed, pinned and given what they have now;
+some what its jobs share: capacities, nodes, machines and other fields.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What callers send and get: the bodies of the service's requests and answers.
-
-What a service refuses, beside what is wrong with an input.
-
-What the administrator of a service allows its callers.
-"""
+"""The bodies of the service's requests and answers, what it refuses, and what it allows its callers."""
 
 from __future__ import annotations
 

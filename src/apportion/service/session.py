@@ -1,10 +1,7 @@
 """A scheduler's session: an instance with memory, changed by deltas, decided again and again.
 
-An instance with memory: deltas change it, decisions answer it, and what is known stays warm between.
-
-A compiler with memory: a changed instance is compiled from the formulation of the one before.
-
-The names of a job's fields, of every kind, by which type checkers know a misspelt one.
+What is known stays warm between decisions: a changed instance is compiled from the formulation of the one
+before.
 """
 
 from __future__ import annotations

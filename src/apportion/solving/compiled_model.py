@@ -1,16 +1,8 @@
 """What the solve path asks of an instance's structured model, whether it is a knapsack or an assignment.
 
-What a knapsack and an assignment share on the solve path: most of what is asked of their formulations.
-
-A multiple-choice knapsack on the solve path.
-
-A bare `MultipleChoiceKnapsack` as an instance kind of its own: its plan is an int64 array of rows.
-
-Repair an earlier choice into a new instance: jobs that left, options that went, capacity that shrank.
-
-An assignment on the solve path.
-
-A bare `Assignment` as an instance kind of its own: its plan is its point.
+A bare `MultipleChoiceKnapsack` or `Assignment` is an instance kind of its own here, whose plan is an int64
+array of rows, or its point. Earlier choices are repaired into a new instance: jobs that left, options that
+went, capacity that shrank (`repaired`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What of a solver's claim survives: termination, bound and its source, from checked facts only.
 
-A backend's answer before the check, and its plan after it.
-
-The verified bound: computed vectorised and rounded outward, or exactly where rounding would show.
+The verified bound is computed vectorised and rounded outward, or exactly where rounding would show.
 """
 
 from __future__ import annotations

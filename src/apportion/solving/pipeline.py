@@ -1,14 +1,8 @@
 """One solve call from an instance to its weighed answer: compile, ask, check, conclude, test the claim.
 
-Which backend takes a formulation: the one that was asked for, or the registry's own choice.
-
-Keep the better of the backend's plan and the incumbent, then weigh every claim.
-
-An earlier answer carried over: its plan as the first incumbent, its multipliers as a hint.
-
-From what is to be solved to its structured model.
-
-The compiled linear model of an instance as an LP or MPS file.
+The backend is the one that was asked for, or the registry's own choice. An earlier answer is carried over:
+its plan is the first incumbent, its multipliers are a hint. The better of the backend's plan and the
+incumbent is kept, then every claim is weighed.
 """
 
 from __future__ import annotations

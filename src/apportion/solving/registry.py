@@ -1,10 +1,8 @@
 """The tables of backends and formulations; what an entry names is imported when it is first used.
 
-How a backend is called: one type of call per type of model it accepts.
-
-What is installed: every backend with its versions, and why one is not available. Nothing is imported.
-
-Known defects of the solvers' versions: what was reported, where, and what this package does about it.
+A backend's entry says how it is called, by one type of call per type of model, with which versions it is here
+or why it is not, and which defects of its versions are known: what was reported, where, and what is done
+about it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""From a file of measured steps to a fitted model of T(k, g), judged on rows that were held out.
+"""From a file of measured steps to a fitted model, a freezing profile, and what freezing costs in learning.
 
-From measured steps and gradients to a freezing profile: what `training.freezing_file` reads.
+A model of T(k, g) is judged on rows that were held out (`fit`).
 
-Synchronisation hides behind the backward pass, so what freezing saves depends on the GPUs. Two laws T(k, g)
-are fitted, one to the rows of one GPU and one to those of several: where a network's rows on several GPUs are
-noisy they would otherwise spoil what is known well. Of every GPU count the profile holds the median over the
-measured batches of T(k, g) / T(0, g).
+A profile is what `training.freezing_file` reads (`fitted_profile`). Synchronisation hides behind the backward
+pass, so what freezing saves depends on the GPUs. Two laws are fitted, one to the rows of one GPU and one to
+those of several: where a network's rows on several GPUs are noisy they would otherwise spoil what is known
+well. Of every GPU count the profile holds the median over the measured batches of T(k, g) / T(0, g).
 
-What freezing a prefix costs in learning: the frozen penalty from per-layer gradient statistics.
-
-One SGD step at learning rate e on a loss of curvature h gains e S - e^2 h (S + V / B) / 2, with S the squared
+What freezing a prefix costs in learning comes from gradient statistics per layer (`retained_progress`). One
+SGD step at learning rate e on a loss of curvature h gains e S - e^2 h (S + V / B) / 2, with S the squared
 norm of the gradient and V the trace of its covariance over the layers that are trained. At the best e it
 gains S^2 / (2 h (S + V / B)). Freezing the first k of L layers leaves S_u and V_u, hence the share
 

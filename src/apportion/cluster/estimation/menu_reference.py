@@ -5,12 +5,9 @@ Every fit names a model file that ``apportion fit -o`` wrote, and the GPU counts
 Reading the instance replaces the reference by its rows; nothing after that sees a model, so a stored solution
 needs none.
 
-From fitted models to a job's menu: effective progress and penalty of every GPU count and frozen depth.
-
-Effective progress: throughput x statistical efficiency x (1 - frozen penalty).
-
-The objective of layer-freezing schedulers (IceFrog, TPDS 36(6), 2025, names it; its exact form is not public,
-this one is derived). For nothing frozen it is Pollux's goodput.
+A row is effective progress, throughput x statistical efficiency x (1 - frozen penalty): the objective of
+layer-freezing schedulers (IceFrog, TPDS 36(6), 2025, names it; its exact form is not public, this one is
+derived). For nothing frozen it is Pollux's goodput.
 """
 
 from __future__ import annotations

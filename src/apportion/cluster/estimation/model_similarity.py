@@ -18,12 +18,8 @@ One call, three levels of information; W_j is the work, s_ja the predicted speed
 The robust variant discounts what is uncertain: a predicted time is multiplied by exp(caution * spread), a
 measured one never is.
 
-Measured speeds of known models on several architectures, and the prediction of an unknown model's.
-
-Tables of measured models, and how well a predictor does on them when rows or families are held out.
-
-A table is a CSV with one row a model, as in timm's benchmark files: ``model``, two columns of speeds, and
-what is known of the model.
+Measured speeds of known models are tables as timm's benchmark files: a CSV with one row a model, ``model``,
+two columns of speeds, and what is known of the model. `held_out` says how well a predictor does on them.
 """
 
 from __future__ import annotations

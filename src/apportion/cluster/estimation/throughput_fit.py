@@ -4,15 +4,12 @@ Residuals are log T - log t, so that every row counts by its relative error; bey
 linearly (soft L1), so that single noisy rows do not move the fit. Parameters are fitted as logarithms (c and
 gamma as logits), which keeps them positive. What the rows cannot tell is not fitted.
 
-The logarithm of T(k, g) over many rows, and how it changes with every parameter.
-
-Computation and synchronisation are sums of parameter times column, C = sum_i p_i c_i and S = sum_i q_i s_i
-(c + (1 - c) rho). With the shares P = C^gamma / (C^gamma + S^gamma) and Q = 1 - P,
+Computation and synchronisation are sums of parameter times column, C = sum_i p_i c_i and S = sum_i q_i s_i (c
++ (1 - c) rho). With the shares P = C^gamma / (C^gamma + S^gamma) and Q = 1 - P, the logarithm of T(k, g)
+changes by
 
     d log T / d log p_i = P p_i c_i / C,    d log T / d log q_i = Q q_i s_i / S,
     d log T / d c = Q (1 - rho) / (c + (1 - c) rho),    d log T / d gamma = (P log(C/T) + Q log(S/T)) / gamma.
-
-Measured optimiser steps as rows, and how well a model of layer-aware throughput predicts them.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@
   the sum to be maximised is parallel efficiency, not images per second: slow networks no longer starve and
   are no longer left for the end.
 - *Departures.* The expected cost of a departure, (hits per second at n nodes, estimated online) x down_s x
-  (the rate at n nodes), is taken off the gain of running on n nodes; nodes are handed out by groups that
-  leave together (`apportion.cluster.policies.adaptive`), by a hazard of age estimated online.
+  (the rate at n nodes), is taken off the gain of running on n nodes.
 - *Horizon.* A gain is counted for as long as it is expected to last: until the next departure that hits the
   job, at most `longest_s`.
 - *Completions.* The policy asks to be woken when the next job will be done, so that its nodes do not idle
@@ -13,19 +12,14 @@
 
 Everything else is FreeTrain's (arXiv:2106.12091), solved to proven optimality.
 
-From node counts to nodes, so that one departure hits few jobs.
+Idle nodes of a supercomputer leave in groups (a large job starts). So a growing job is given whole groups
+(first of those it already has a part of), the most demanding job first; a shrinking one gives up its smallest
+groups, so that what is left of them does not tie it to one more departure. Among groups alike the more
+hazardous go first to the job that asks first, which gathers them in as few jobs as possible.
 
-Nodes that became idle together tend to leave together. A growing job is given whole groups (first of those it
-already has a part of), the most demanding job first; a shrinking one gives up its smallest groups, so that
-what is left of them does not tie it to one more departure. Among groups alike the more hazardous go first
-to the job that asks first, which gathers them in as few jobs as possible.
-
-How soon nodes leave, estimated online from nothing but what was seen: hazards by age, and hits per job.
-
-Idle nodes of a supercomputer leave in groups (a large job starts), and the longer a node has been idle the
-longer it tends to stay: a decreasing hazard. Both estimators count occurrences and exposure in bins,
-the maximum-likelihood estimate of a piecewise constant hazard (occurrence-exposure rate), with a
-Gamma prior of one occurrence so that an unseen bin has a finite rate.
+The longer a node has been idle the longer it tends to stay: a decreasing hazard. `IdleHazard` and `HitRates`
+count occurrences and exposure in bins, the maximum-likelihood estimate of a piecewise constant hazard
+(occurrence-exposure rate), with a Gamma prior of one occurrence so that an unseen bin has a finite rate.
 """
 
 from __future__ import annotations

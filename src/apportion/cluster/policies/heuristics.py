@@ -1,11 +1,9 @@
-"""Equal share: the baseline that splits the idle nodes without looking at throughput or rescale costs.
+"""Baselines of gap filling: equal shares, greedy marginal gain, and a fixed number of nodes for every job.
 
-Greedy marginal gain: give the next node to the job whose throughput rises most by it.
-
-Exact for concave curves and free rescaling (Federgruen and Groenevelt, *Operations Research* 34, 1986); a
-baseline otherwise, since it cannot see past a flat stretch of a curve and ignores rescale stalls.
-
-Static: every job runs on one fixed number of nodes; what it loses is replaced when a node is free.
+`Greedy` gives the next node to the job whose throughput rises most by it: exact for concave curves and free
+rescaling (Federgruen and Groenevelt, *Operations Research* 34, 1986), a baseline otherwise, since it cannot
+see past a flat stretch of a curve and ignores rescale stalls. `Static` replaces what is lost when a node is
+free.
 """
 
 from __future__ import annotations

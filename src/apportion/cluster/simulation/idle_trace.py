@@ -4,15 +4,10 @@ On disk it is an ``.npz`` archive of plain arrays (nothing is unpickled): ``node
 ``node_names``), ``start_s`` and ``end_s`` of every idle interval, ``event_s``, ``node_names`` and ``t0``,
 the wall-clock time of second 0 as text. Further arrays are ignored.
 
-The bytes of a file that may be gzipped, unpacked up to a limit.
-
-Traces are drawn for those who have no recorded one, after the published figures of Summit.
-
-A trace of idle nodes as the rows a replay walks through: who leaves and who joins at every change.
-
-A row stands for an instant at which the idle set of the chosen nodes changes; the first row is the start,
-where the nodes idle then join. These are the rows of BFTrainer's replayer (arXiv:2106.12091), duplicates
-removed.
+A replay walks through it in rows: every instant at which the idle set of the chosen nodes changes, with who
+leaves and who joins; the first row is the start, where the nodes idle then join. These are the rows of
+BFTrainer's replayer (arXiv:2106.12091), duplicates removed. For those who have no recorded trace one is drawn
+after the published figures of Summit.
 """
 
 from __future__ import annotations

@@ -11,9 +11,7 @@ The accounting is that of BFTrainer's replayer (arXiv:2106.12091), job for job. 
 
 A plan is used only if it passes `apportion.cluster.policies.gap_filling_view.check_plan`.
 
-Who of a workload is admitted when: first come first served, so many at a time.
-
-Checkpoints: a replay's whole state in one ``.npz`` of plain arrays and JSON text; nothing is pickled.
+A checkpoint is a replay's whole state in one ``.npz`` of plain arrays and JSON text; nothing is pickled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One instant of a trace of idle nodes as a gap-filling instance.
+"""One instant of a trace of idle nodes as a gap-filling instance, and a trace's workload as arrays.
 
 The rules, in full:
 
@@ -10,9 +10,7 @@ The rules, in full:
 - *Nodes*: those idle at the instant, in the trace's order.
 - *Curves*: by what follows the first ``-`` of the job's id, letter case ignored.
 
-What the replay command reads: any known trace format and job table, by the look of the file.
-
-The jobs of a replay as arrays, in the order in which they are admitted.
+Traces and job tables of any known format are read, by the look of the file.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """One rank of a trainer as a process group of its own: started, told to stop, ended for good.
 
-A watchdog beside a rank: ends the rank's processes at a deadline even if the agent is frozen or gone.
-
-It is a process of its own (`apportion.live.agent.watching`) that shares nothing with the agent but a pipe.
-The agent moves the deadline on for as long as its controller renews the lease; an agent that is stopped,
-hangs or dies moves it on no more.
-
-What the kernel is asked for about parents and children: to take others along, or to tell (Linux).
+A watchdog beside it (`apportion.live.agent.watching`) is a process of its own that shares nothing with the
+agent but a pipe, and ends the rank's processes at a deadline. The agent moves the deadline on for as long as
+its controller renews the lease; an agent that is stopped, hangs or dies moves it on no more. The kernel is
+asked to take children along when their parent ends, or to tell them (Linux).
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """One connection of an agent to its controller, and the address that agents connect to.
 
-Lines over non-blocking sockets, with a bound on everything.
-
-TLS over sockets that are never waited for: bytes of the wire in, plain bytes out, and the other way.
-
-The agent knows the certificate's fingerprint, so that it talks to its controller and to nobody else; the
+Lines go over sockets that are never waited for, with a bound on everything, inside of TLS where it is on. The
+agent knows the certificate's fingerprint, so that it talks to its controller and to nobody else; the
 controller knows the agent by the secret that it says inside of the tunnel. TLS 1.3 keeps both ways secret,
 whole and in order; there is no session to be resumed and no older version to fall back to.
 """

@@ -1,8 +1,6 @@
-"""The controller's core: its state, and the copy of it that a step works on.
+"""The controller's core: its state, its limits, and the copy of the state that a step works on.
 
-Which nodes are idle, since when, and which of them the scheduler does not give.
-
-The times and limits a controller keeps.
+The state has which nodes are idle, since when, and which of them the scheduler does not give.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""From what is on record to a policy's view, and from its plan back to who is to run where.
+"""From what is on record to a policy's view, and from its plan back to who is to run where, and why.
 
-Whether a re-scale earns back what it costs before its nodes are wanted by others.
-
-What a decision is made from, and a policy's view of it.
-
-A checked plan of who is to run where, and why, in the words of jobs and nodes.
+A re-scale is made only if it earns back what it costs before its nodes are wanted by others.
 """
 
 from __future__ import annotations

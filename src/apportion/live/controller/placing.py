@@ -1,17 +1,17 @@
-"""From how many units every job gets to which ones, where not every unit has what every job needs.
+"""From how many units every job gets to which ones, and what is to be done for it.
 
 A policy holds units to be alike. A pilot was asked for with the share of one job, though, and a node may have
 GPUs left and no CPUs for them; so what a plan hands out is looked at here, and for jobs that too few units
 fit it is said how many do.
 
-Which type of node every job runs on, where a partition has several: one type a job at a time.
-
-A knapsack with a capacity for every type: a job's options are a count on one of its types, worth what it is
+Where a partition has several types of node, every job runs on one of them at a time (`choose_types`): a
+knapsack with a capacity for every type. A job's options are a count on one of its types, worth what it is
 believed to train there over the forward-looking time, less the standstill of getting there, in units of its
 own best speed on a single node (samples of unlike jobs do not compare). Who gets how many nodes of a type is
 afterwards the policy's to say.
 
-What is to be done, by what is on record: take and give back pilots, tell agents to run and to stop.
+`commands` says what is to be done by what is on record: take and give back pilots, tell agents to run and to
+stop.
 """
 
 from __future__ import annotations

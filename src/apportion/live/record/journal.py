@@ -3,9 +3,8 @@
 A file's name is a number that only grows and never changes, so that whoever reads while the controller writes
 meets every line once: nothing is renamed under a reader.
 
-What harvesting came to: node time idle, held and used, samples trained and lost, added up step by step.
-
-What was harvested in a stretch of time, to whom, and what the main queue felt of it: from the journal.
+`harvested` adds up from it what harvesting came to: node time idle, held and used, samples trained and lost,
+to whom, and what the main queue felt of it.
 """
 
 from __future__ import annotations

@@ -4,14 +4,12 @@ Slurm is asked and told by its own commands, each an argument list with a time l
 nothing is configured. A pilot's secret travels in its environment only. That a node goes back to the main
 queue is Slurm's own doing, by preemption: nothing here is asked.
 
-When nodes are wanted, as far as Slurm knows beforehand: reservations, and where pending jobs will start.
+When nodes are wanted is known beforehand from reservations and from Slurm's backfill, which plans pending
+jobs on nodes (``squeue --start``, SCHEDNODES). Neither is a promise: a job may start earlier or elsewhere. So
+it is a horizon of decisions only, never a reason to give a node back.
 
-Slurm's backfill plans pending jobs on nodes (``squeue --start``, SCHEDNODES). Neither is a promise: a job may
-start earlier or elsewhere. So it is a horizon of decisions only, never a reason to give a node back.
-
-What ``scontrol --details --oneliner show node`` prints, read: what every node has, and what is idle of it.
-
-A line a node of ``Key=value``, the same from Slurm 20 to 25; its JSON exists in later releases only.
+What every node has and what is idle of it is read from ``scontrol --details --oneliner show node``: a line a
+node of ``Key=value``, the same from Slurm 20 to 25; its JSON exists in later releases only.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""What stands on record, as values.
+"""What is on record, as values, the tables of the file it lies in, and what can be wrong with that file.
 
-What can be wrong with a record, and how SQLite's errors are told apart.
-
-Where a record is kept: a file in a folder that only its user can enter.
-
-How JSON is packed into the record, and instances into canonical JSON.
-
-Moments as people say them: ``14:05``, ``2026-11-22 14:05``, ``2h`` ago, ``now``.
-
-The tables of a record, version by version, and how an older file becomes one of today.
+The file is in a folder that only its user can enter; an older one becomes one of today version by version.
+Instances are packed as canonical JSON. Moments are as people say them: ``14:05``, ``2026-11-22 14:05``,
+``2h`` ago, ``now``.
 """
 
 from __future__ import annotations

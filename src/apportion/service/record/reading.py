@@ -1,9 +1,4 @@
-"""Reading a record while somebody else writes it.
-
-Deltas applied to an instance that comes from the record.
-
-A decision as one line of JSON, for other programs.
-"""
+"""Reading a record while somebody else writes it; a decision as one line of JSON, for other programs."""
 
 from __future__ import annotations
 

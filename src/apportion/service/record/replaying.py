@@ -1,8 +1,7 @@
-"""What another policy would have done: every decision on record made again from the same instance.
+"""Decisions on record made again: by another policy, or checked, without any solver.
 
-Whether what is on record can still be checked: every plan, bound, digest and proof, without any solver.
-
-A stored document as the solution it came from, so that it can be explained and compared.
+`replay` says what another policy would have done from the same instances, `check_record` whether every plan,
+bound, digest and proof can still be checked.
 """
 
 from __future__ import annotations

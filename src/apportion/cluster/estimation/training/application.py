@@ -1,15 +1,8 @@
-"""One training application as measured: epochs, batches, progress, gradient statistics, step times.
+"""One training application as measured, how its batch is split, and the batch of most progress per second.
 
-Definitions follow the published Pollux simulator (Qiao et al., OSDI 2021).
-
-How a total batch is split over replicas and accumulation steps.
-
-The batch that makes most progress per second on a placement: Pollux's goodput, maximised.
-
-Goodput is throughput x statistical efficiency (Qiao et al., OSDI 2021); up to the constant initial batch it
-is AdaScale's gain over the seconds of a step, which is progress per second.
-
-Sets of applications are read as Pollux and Sia publish them: one folder each.
+Definitions follow the published Pollux simulator (Qiao et al., OSDI 2021). Goodput is throughput x
+statistical efficiency; up to the constant initial batch it is AdaScale's gain over the seconds of a step,
+which is progress per second. Applications are read as Pollux and Sia publish them: one folder each.
 """
 
 from __future__ import annotations

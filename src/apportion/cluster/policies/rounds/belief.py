@@ -1,8 +1,7 @@
 """What a scheduler believes of one training job: its application, its batch, how far it is.
 
-A belief that stands before another one and changes what is believed of speeds.
-
-A belief that remembers what jobs alike were believed to do, and may misjudge throughput.
+A relayed belief stands before another one and changes what is believed of speeds; a remembered one knows what
+was believed of jobs alike, and may misjudge throughput.
 """
 
 from __future__ import annotations

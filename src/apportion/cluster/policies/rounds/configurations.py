@@ -2,9 +2,8 @@
 
 Within a node the counts are powers of two, beyond it whole nodes, so that counts can always be placed.
 
-Choose one configuration a job at most, within the GPUs of every type: a knapsack, solved exactly.
-
-Solve the menus of one round: by work alone, so that a busy machine simulates what a quiet one does.
+Of these at most one a job is chosen, within the GPUs of every type: a knapsack, solved exactly, and limited
+by work alone, so that a busy machine simulates what a quiet one does.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Themis' idea (Mahajan et al., NSDI 2020): GPUs on lease, offered to those whose finish-time ratio is worst.
+"""Themis and Shockwave: policies by finish-time ratio, a job's shared finish over its finish in isolation.
 
-Every round the GPUs whose lease has ended are offered to the jobs with the worst ratios rho; what they bid
-is how much better their rho would become, and the offer is shared so that the product of their 1 / rho is
-greatest: proportional fairness, here by an exact knapsack over logarithms. What they leave goes to the
-others. The paper's hidden payments, which keep bidders honest, are left out: beliefs do not lie here.
+Themis (Mahajan et al., NSDI 2020) gives GPUs on lease. Every round those whose lease has ended are offered to
+the jobs with the worst ratios rho; what they bid is how much better their rho would become, and the offer is
+shared so that the product of their 1 / rho is greatest: proportional fairness, here by an exact knapsack over
+logarithms. What they leave goes to the others. The paper's hidden payments, which keep bidders honest, are
+left out: beliefs do not lie here.
 
-What is believed of every job's finish-time ratio: shared finish over the finish in isolation.
-
-Shockwave's idea (Zheng et al., NSDI 2023): plan a window of rounds for social welfare over time.
+Shockwave (Zheng et al., NSDI 2023) plans a window of rounds for social welfare over time:
 
     max  sum_j rho_j^k log(done_j + progress of n_j rounds) - lambda H,    sum of GPU rounds within the window
 

@@ -1,14 +1,9 @@
 """Gavel (Narayanan et al., OSDI 2020): time fractions by linear programs, realised in rounds.
 
-What the fractions optimise is an objective of `gavel_objectives`. Of the fractions that reach its optimum
-those with the greatest sum of relative speeds are taken, so that what the worst-off cannot use is not lost.
-
-Gavel's policies as formulas: finish-time fairness, makespan, cost under deadlines.
-
-Written after the paper's formulas (Narayanan et al., OSDI 2020, sections 4 and 5) and its artifact's
-behaviour.
-
-The objectives of Gavel's policy on a view of a cluster: what fractions of time jobs are entitled to.
+What the fractions optimise is an objective, written after the paper's formulas (sections 4 and 5) and its
+artifact's behaviour: max-min, finish-time fairness, makespan, cost under deadlines. Of the fractions that
+reach its optimum those with the greatest sum of relative speeds are taken, so that what the worst-off cannot
+use is not lost.
 """
 
 from __future__ import annotations

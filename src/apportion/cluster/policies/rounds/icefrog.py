@@ -9,13 +9,10 @@ with r the restart factor where the configuration changes, 1 - rebuild / round w
 Nothing but GPUs couples the jobs, so of every configuration the best depth is found first and Sia's program
 is left: that is exact. A cap on the cluster's frozen penalty enters by one multiplier, found by bisection.
 
-What freezing is believed to bring to every job on every configuration, depth by depth.
-
-How deep every job may be frozen this round: warm-up, the depths measured, and its accuracy budget.
-
-The budget bounds A_j = sum_r f_jr dt_r / T_j, the frozen share of the layers averaged over the seconds a job
-held GPUs. It is kept at every moment, so also at the end whenever that comes: nobody has to know T_j. What
-warm-up saves is spent as soon as it pays; spreading it over the believed rest of the run was no better.
+How deep a job may be frozen is bounded by warm-up, by the depths measured, and by its accuracy budget on A_j
+= sum_r f_jr dt_r / T_j, the frozen share of the layers averaged over the seconds a job held GPUs. It is kept
+at every moment, so also at the end whenever that comes: nobody has to know T_j. What warm-up saves is spent
+as soon as it pays; spreading it over the believed rest of the run was no better.
 
 `LearningIceFrog` corrects what it believes of the frozen penalty by the progress its jobs really make.
 """

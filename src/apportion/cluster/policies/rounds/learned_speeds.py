@@ -1,10 +1,8 @@
-"""A policy that knows its jobs on one GPU of every type and learns how they scale: Sia's beliefs.
+"""Policies that learn how fast their jobs are: from one GPU, from what was seen, from applications alike.
 
-A policy whose beliefs are fitted to the speeds its jobs are seen to have.
-
-A policy that knows of GPU types only what other applications, the like ones most, did on them.
-
-A policy that takes all GPU types for alike: ``TypeAgnostic(policy)``.
+`Bootstrapped` knows its jobs on one GPU of every type, as Sia does, `ObservedSpeeds` fits its beliefs to the
+speeds that are seen, `SimilarSpeeds` knows of GPU types only what other applications, the like ones most, did
+on them, and ``TypeAgnostic(policy)`` takes all types for alike.
 """
 
 from __future__ import annotations

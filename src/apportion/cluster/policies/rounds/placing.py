@@ -1,14 +1,8 @@
-"""Put GPU counts on nodes by the published Pollux simulator's rule: always the node with most free GPUs.
+"""GPU counts of the jobs of a view put on nodes, and the speeds that are believed of jobs there.
 
-Place jobs on GPUs of the type chosen for each; who keeps its type keeps its GPUs.
-
-Place GPU counts wherever GPUs are free, split over nodes where no node has room.
-
-Place configurations on nodes: partial nodes are never split, and nobody moves without need.
-
-Rules of Sia (SOSP 2023): up to a node's size all GPUs on one node, beyond it whole nodes.
-
-The speeds that are believed of jobs on the GPUs they asked for; the data of shares of time.
+`place_whole` never splits partial nodes and moves nobody without need, by the rules of Sia (SOSP 2023): up to
+a node's size all GPUs on one node, beyond it whole nodes. The other ways take the node with most free GPUs,
+as the published Pollux simulator does.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""How fairly a simulated cluster was shared: finish-time ratios, and what every tenant had, round by round.
+"""The figures of one run of a policy on a cluster: times, and how fairly the cluster was shared.
 
 The finish-time ratio of a job is its completion time over its time in isolation: the steps of every round
 over the throughput that the job would have had in that round with one part in all jobs of the cluster
 (Gavel's definition). What is due to a tenant in a round is its part of the GPUs by weight, but no more than
 it asks for.
-
-The figures of fairness of one simulation of a cluster.
-
-The figures of one run of a policy on a cluster.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The state of all jobs of a simulated cluster as arrays, and how it advances with time.
+"""What the simulated jobs really do, apart from what any scheduler believes, and their state as arrays.
 
-What jobs lose by whom they run beside: distributed jobs on one node, or two jobs on one GPU.
-
-What the simulated jobs really do, apart from what any scheduler believes of them.
-
-What a simulation is given beside policy and machines stands here too: the jobs, and how rounds go by.
+That is the truth about an application, what jobs lose by whom they run beside (distributed jobs on one node,
+or two jobs on one GPU), and how all of them advance with time under the rules of a round.
 """
 
 from __future__ import annotations
