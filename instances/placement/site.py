@@ -138,19 +138,15 @@ class Site:
         A node that is not ready comes first, then its taints and labels, then the resource of which there is
         room for the fewest pods; of equal ones the first by name.
         """
-        by_group = [_refusal(group, pods) for group in self.groups]
-        needs = sorted({*pods.needs, *self.limited})
-        needs = [name for name in needs if pods.takes(name)]
-        none = np.zeros(len(self.nodes), np.int64)
-        rooms = np.array([np.maximum(free.get(name, none), 0) // pods.takes(name) for name in needs])
-        found: Counter[str] = Counter()
-        for node, group in enumerate(self.group.tolist()):
-            reason = by_group[group]
-            if not reason and needs and not rooms[:, node].all():
-                reason = f"no room of {needs[int(np.argmin(rooms[:, node]))]}"
-            found[reason] += 1
-        del found[""]
-        return found
+        why = np.array([_refusal(group, pods) for group in self.groups])[self.group]
+        needs = [name for name in sorted({*pods.needs, *self.limited}) if pods.takes(name)]
+        if needs:
+            none = np.zeros(len(self.nodes), np.int64)
+            rooms = np.array([np.maximum(free.get(name, none), 0) // pods.takes(name) for name in needs])
+            short = np.array([f"no room of {name}" for name in needs])[rooms.argmin(axis=0)]
+            why = np.where((why == "") & (rooms == 0).any(axis=0), short, why)
+        reasons, numbers = np.unique(why[why != ""], return_counts=True)
+        return Counter(dict(zip(reasons.tolist(), numbers.tolist(), strict=True)))
 
     def named(self, level: str, name: str) -> int | None:
         """Return the place of a name, in full or its last part where that is unique; ``None`` for none."""

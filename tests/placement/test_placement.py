@@ -287,7 +287,7 @@ def test_every_node_that_holds_no_pod_has_one_reason() -> None:
     given = apportion.read({**TOLD, "levels": ["node"], "nodes": nodes, "jobs": [job]})
     assert explain(given).jobs[0].remarks[0] == (
         "run: of 3 pods 2 fit beside the others, 2 on empty nodes; none fits on 6 of 7 nodes "
-        "(taint spot: 2, not ready: 1, other labels: 1, no room of cpu: 1, no room of gpu: 1)"
+        "(taint spot: 2, no room of cpu: 1, no room of gpu: 1, not ready: 1, other labels: 1)"
     )
 
 
