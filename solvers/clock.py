@@ -79,6 +79,11 @@ class Clock:
             return self.seconds_left
         return max(_CAUTION * self._limit - self._estimate, 0.0)
 
+    def seconds_of(self, share: float, otherwise: float = math.inf) -> float:
+        """Return a share of the seconds left to decide on, or of others where there is no time limit."""
+        left = self.remaining
+        return share * (otherwise if left is None else left)
+
     @property
     def uncounted(self) -> float | None:
         """Seconds that a solver which counts nothing may take; ``None`` for no limit, or where `counted`."""

@@ -105,8 +105,7 @@ class ExpandingCore:
     def run(self) -> StopReason | None:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
         size, nodes, share = _FIRST * self._menus.num_jobs, float(_NODES), 1.0
-        began, left = self._clock.elapsed, self._clock.remaining
-        turn = began if self._soon else np.inf if left is None else began + _CORES * left
+        turn = self._clock.elapsed + (0.0 if self._soon else self._clock.seconds_of(_CORES))
         while True:
             if self._best.proven:
                 return StopReason("proven")

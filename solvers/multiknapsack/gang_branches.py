@@ -136,13 +136,13 @@ class GangBranches:
         """What nothing better than the incumbent exceeds, maximising; minus infinity if nothing is open."""
         return max((-lost for _, lost, _, _ in self._open), default=-np.inf)
 
-    def run(self, seconds: float | None) -> bool:
+    def run(self, seconds: float) -> bool:
         """Go through branches for so many seconds of the clock; true if none is open in the end."""
-        until = None if seconds is None else self._clock.elapsed + seconds
+        until = self._clock.elapsed + seconds
 
         def late() -> bool:
             ended = self._clock.stopped() is not None or self._best.close or self._best.proven
-            return ended or (until is not None and self._clock.elapsed >= until)
+            return ended or self._clock.elapsed >= until
 
         while self._open and self._open[0][0] < len(_LAST_CORE) and not self._is_hopeless and not late():
             _, lost, _, branch = self._open[0]

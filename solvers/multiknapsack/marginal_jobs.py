@@ -188,8 +188,7 @@ def near_optimum(
         return None, None
     prices, offered, soon = hint, False, isinstance(model.matrix, np.ndarray)
 
-    remaining = clock.remaining
-    until = np.inf if soon or remaining is None else clock.elapsed + _OF_SPARSE * remaining
+    until = np.inf if soon else clock.elapsed + clock.seconds_of(_OF_SPARSE)
 
     def left() -> float | None:
         now = clock.remaining

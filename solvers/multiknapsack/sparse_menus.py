@@ -93,13 +93,12 @@ class SparseSearch:
             return stopped
         loss, seed = self._rows.loss(self._priced.multipliers), self._options.seed
         ejection = Ejection(menus, loss, self._dual.multipliers, best, clock, seed)
-        entries, left = float(menus.num_entries), clock.remaining
         ended = None
         if not best.proven and not best.close:
-            first = min(_FIRST_EJECTION, _PER_ENTRY * entries)
-            ejection.run(first if left is None else min(first, _CORES_AFTER * left))
+            most = clock.seconds_of(_CORES_AFTER)
+            ejection.run(min(_FIRST_EJECTION, _PER_ENTRY * menus.num_entries, most))
             self._mark("ejection")
-            turn = _FIRST_TREE if left is None else min(_FIRST_TREE, _CORES_AFTER * left)
+            turn = min(_FIRST_TREE, most)
             reach = self._reach()
             few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
             if few and best.value is not None:
@@ -129,8 +128,7 @@ class SparseSearch:
             return None
         limits = best, self._shown, self._options, self._clock, self._counters
         branches = GangBranches(self._rows, self._priced.multipliers, self._priced.bound, gangs, *limits)
-        left = self._clock.remaining
-        is_done = branches.run(None if left is None else _BRANCHES_SHARE * left)
+        is_done = branches.run(self._clock.seconds_of(_BRANCHES_SHARE))
         self._mark("branches")
         if (is_done or best.proven) and branches.is_priced and self._rows is self._menus:
             self._shown.keep_tree(branches)
@@ -146,10 +144,10 @@ class SparseSearch:
 
     def _filled_anew(self, *, patient: bool) -> None:
         """Fill places anew in a share of the time left, or as long as it helps."""
-        places, prices, left = self._places, self._dual.multipliers, self._clock.remaining
+        places, prices = self._places, self._dual.multipliers
         if places is None:
             return
-        seconds = _PLACES_SHARE * (_EJECTION if left is None else left)
+        seconds = self._clock.seconds_of(_PLACES_SHARE, _EJECTION)
         places.sweep(prices, seconds)
         places.run(prices, seconds, patient=patient)
         self._mark("places")
@@ -195,11 +193,11 @@ class SparseSearch:
             return ended
         if best.proven:
             return StopReason("proven")
-        took, left = clock.elapsed - began, clock.remaining
+        took = clock.elapsed - began
         if self._tried and best.value == before and took <= _FIRST_TREE:  # it would take as long once more
             return StopReason("claimed", by_solver=True)
-        turn = max(_LEAST_PROOF, _PROOF_SHARE * took)
-        ended = self._by_tree(self._reach(), turn if left is None else min(turn, left))
+        turn = min(max(_LEAST_PROOF, _PROOF_SHARE * took), clock.seconds_of(1.0))
+        ended = self._by_tree(self._reach(), turn)
         return ended or StopReason("claimed", by_solver=True)
 
     def _by_tree(self, reach: NDArray[np.bool_], seconds: float) -> StopReason | None:

@@ -460,6 +460,18 @@ def test_numbers_beyond_64_bits_count_by_the_largest_there_can_be() -> None:
             assert root.each == 32 + 4 * (1 + bits // 30)
 
 
+@pytest.mark.parametrize("power", [89, 119, 149])
+def test_numbers_beyond_64_bits_take_four_bytes_more_from_a_power_of_two_on(power: int) -> None:
+    worths = np.array([1 << 70, 1, 2, -7], dtype=object)
+    uses = np.array([[3, 1], [0, 0], [1, 0], [0, 0]], dtype=object)
+    others = (1 << 70) + (1 << 40) * (12 + 1) * 3 + 5
+    for more in (0, 1):
+        threshold = ((1 << power) - 1) // (4 + 2 + 1) - others + more
+        menus = integer_menus(worths, uses, [2, 2], [12, 9], -threshold)
+        root = reducing.rooted(menus, [[1 << 40, 1]], [[5, -2]])
+        assert root.each == 32 + 4 * (1 + power // 30 + more)
+
+
 def test_slack_falls_to_what_losses_add_up_to() -> None:
     """Losses of 4 and 6 add up to even numbers: of a slack of 9 a choice can use 8."""
     uses = np.array([[0], [3], [0], [3]])

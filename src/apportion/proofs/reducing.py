@@ -319,5 +319,5 @@ def only(menus: IntegerMenus, kept: NDArray[np.bool_]) -> IntegerMenus:
 
 
 def _closed(menus: IntegerMenus, jobs: NDArray[np.int64], why: str) -> Root:
-    none = np.zeros((0, 0), dtype=np.int64)
-    return Root(menus, jobs, none, np.zeros(0, dtype=np.int64), none, none, why)
+    none = np.array([], np.int64)
+    return Root(menus, jobs, none, none, none, none, why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -70,7 +71,7 @@ def test_branches_end_at_the_optimum(alike: bool, monkeypatch: pytest.MonkeyPatc
         shown.at(menus.expand(dual.multipliers, model.num_capacities))
         limits = best, shown, options, clock, {"mip_calls": 0.0, "mip_nodes": 0.0}
         search = GangBranches(menus, dual.multipliers, dual.bound, gangs, *limits)
-        done = search.run(None)
+        done = search.run(math.inf)
         assert best.objective is not None and best.bound is not None and best.point is not None
         assert model.check(best.point).feasible and best.objective <= truth[0]
         assert best.bound >= truth[0] - 1e-9
