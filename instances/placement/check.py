@@ -321,6 +321,23 @@ def _keep_free(placed: Placed, rule: rules.KeepFreeRule) -> Broken:
         yield rule.level, f"keeps {empty} places without a pod, not {rule.places}"
 
 
+def _least_use(placed: Placed, rule: rules.LeastUseRule) -> Broken:
+    site = placed.site
+    has, free = site.amounts(rule.resource).tolist(), site.free(rule.resource).tolist()
+    ready = {node for node, group in zip(site.nodes, site.group, strict=True) if site.groups[group].ready}
+    for name, inside in placed.places(rule.level).items():
+        if not placed.count(inside) or (
+            rule.places and not inside & placed.nodes_in(rule.level, rule.places)
+        ):
+            continue
+        whole = sum(has[site.number[node]] for node in inside & ready)
+        used = placed.load(inside, rule.resource) + sum(
+            has[site.number[node]] - free[site.number[node]] for node in inside & ready
+        )
+        if used + Fraction(1, 10**9) < Fraction(rule.fraction) * whole:
+            yield name, f"has {used} of {whole} {rule.resource} in use, less than {rule.fraction:g} of them"
+
+
 def _ratio(placed: Placed, rule: rules.RatioRule) -> Broken:
     for name, inside in placed.places(rule.level).items():
         much, other = (placed.load(inside, resource) for resource in (rule.resource, rule.other))
@@ -348,6 +365,7 @@ _RULES: Mapping[type, Callable[[Placed, Any], Broken]] = MappingProxyType(
         rules.SpareRule: _spare,
         rules.StandbyRule: _standby,
         rules.KeepFreeRule: _keep_free,
+        rules.LeastUseRule: _least_use,
         rules.RatioRule: _ratio,
     }
 )

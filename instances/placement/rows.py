@@ -394,6 +394,20 @@ def _keep_free(made: Program, rule: rules.KeepFreeRule) -> None:
         made.row(f"empty places of level {rule.level}", used, counted - rule.places)
 
 
+def _least_use(made: Program, rule: rules.LeastUseRule) -> None:
+    site, everyone, needs = made.site, everybody(made), needs_of_all(made, rule.resource)
+    ready = np.array([group.ready for group in site.groups])[site.group]
+    has, free = np.where(ready, site.amounts(rule.resource), 0), site.free(rule.resource)
+    chosen = site.inside(rule.level, rule.places or site.places[rule.level])
+    for name, inside in each_place(made, rule.level):
+        whole, left = int(has[inside].sum()), int(free[inside].sum())
+        least = math.ceil(Fraction(rule.fraction) * whole - Fraction(1, 10**9)) - (whole - left)
+        if least > 0 and (chosen & inside).any():
+            used = made.used(name, made.inside(inside, everyone), most_pods(made, everyone))
+            load = made.inside(inside, everyone, needs)
+            made.row(f"least use of {name}", used.times(least) + load.times(-1), 0)
+
+
 def _ratio(made: Program, rule: rules.RatioRule) -> None:
     each = needs_of_all(made, rule.resource) - rule.times * needs_of_all(made, rule.other)
     for name, inside in each_place(made, rule.level):
@@ -420,6 +434,7 @@ _RULES: Mapping[type, Callable[[Program, Any], None]] = MappingProxyType(
         rules.SpareRule: _spare,
         rules.StandbyRule: _standby,
         rules.KeepFreeRule: _keep_free,
+        rules.LeastUseRule: _least_use,
         rules.RatioRule: _ratio,
     }
 )

@@ -25,6 +25,7 @@ __all__ = [
     "DrainRule",
     "ExclusiveRule",
     "KeepFreeRule",
+    "LeastUseRule",
     "LimitRule",
     "MaxMovesRule",
     "MaxStopsRule",
@@ -384,6 +385,29 @@ class KeepFreeRule(_Rule, frozen=True, tag="keep_free", kw_only=True):
     places: Count = 0
 
 
+class LeastUseRule(_Rule, frozen=True, tag="least_use", kw_only=True):
+    """A place of the level holds no pod, or this fraction of a resource is in use there, by others too.
+
+    Nodes that are not ready do not count.
+
+    Attributes
+    ----------
+    level
+        On which level the places are.
+    resource
+        Which resource; ``"pods"`` counts pods.
+    fraction
+        From 0 to 1, of what the nodes of a place have.
+    places
+        Which places; every one where none is named.
+    """
+
+    level: Name
+    resource: Name
+    fraction: Fraction
+    places: tuple[Name, ...] = ()
+
+
 class RatioRule(_Rule, frozen=True, tag="ratio", kw_only=True):
     """In every place of the level, pods use no more of a resource than ``times`` their use of another.
 
@@ -424,6 +448,7 @@ Rule = (
     | SpareRule
     | StandbyRule
     | KeepFreeRule
+    | LeastUseRule
     | RatioRule
 )
 """Any rule."""

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from apportion.instances.placement.rules import DrainRule as DrainRule
     from apportion.instances.placement.rules import ExclusiveRule as ExclusiveRule
     from apportion.instances.placement.rules import KeepFreeRule as KeepFreeRule
+    from apportion.instances.placement.rules import LeastUseRule as LeastUseRule
     from apportion.instances.placement.rules import LimitRule as LimitRule
     from apportion.instances.placement.rules import MaxMovesRule as MaxMovesRule
     from apportion.instances.placement.rules import MaxStopsRule as MaxStopsRule
@@ -130,6 +131,7 @@ _HOME = {
     "InvalidOption": "apportion.core.errors",
     "JobsStoppedGoal": "apportion.instances.placement.goals",
     "KeepFreeRule": "apportion.instances.placement.rules",
+    "LeastUseRule": "apportion.instances.placement.rules",
     "Knapsack": "apportion.io.builders",
     "KnapsackGoal": "apportion.instances",
     "KnapsackJob": "apportion.instances",

@@ -10,7 +10,18 @@ __all__ = ["GOALS", "RULES", "instance"]
 _MOST_PLANS = 1_500
 RULES = (
     *("limit", "spread", "share", "at_least", "together", "exclusive", "apart", "avoid", "require", "drain"),
-    *("closed", "stay", "moving", "max_moves", "max_stops", "spare", "standby", "keep_free", "ratio"),
+    *(
+        "closed",
+        "stay",
+        "moving",
+        "max_moves",
+        "max_stops",
+        "spare",
+        "standby",
+        "keep_free",
+        "ratio",
+        "least_use",
+    ),
 )
 GOALS = (
     *(
@@ -264,6 +275,14 @@ def _rule(rng: Random, name: str, told: dict[str, Any]) -> dict[str, Any] | None
     if name == "keep_free":
         kept = rng.choice(({"amount": rng.randint(1, 3)}, {"places": rng.randint(1, 2)}))
         return found | {"level": level, "resource": rng.choice(("cpu", "mem")), **kept}
+    if name == "least_use":
+        listed = {"places": some} if rng.random() < 0.5 else {}
+        return found | {
+            "level": level,
+            "resource": resource,
+            "fraction": rng.choice((0.3, 0.5, 1.0)),
+            **listed,
+        }
     return found | {"level": level, "resource": "cpu", "times": rng.randint(0, 2), "other": "mem"}
 
 

@@ -341,11 +341,23 @@ def _holds(one: Judged, r: Mapping[str, Any]) -> bool:
                 return False
             empty += one.inside(level, p) == 0 and left > 0
         return empty >= r.get("places", 0)
+    if kind == "least_use":
+        listed = [one.full(level, name) for name in r.get("places", ())] or places
+        return all(_is_used_enough(one, r, p) for p in listed if one.inside(level, p))
     assert kind == "ratio", kind
     return all(
         one.load(level, p, r["resource"], one.at) <= r["times"] * one.load(level, p, r["other"], one.at)
         for p in places
     )
+
+
+def _is_used_enough(one: Judged, r: Mapping[str, Any], place: str) -> bool:
+    has = used = 0
+    for name, node in one.round.nodes.items():
+        if node.get("ready", True) and one.round.place(r["level"], name) == place:
+            has += (own := node["capacity"].get(r["resource"], 0))
+            used += min(own, node.get("used", {}).get(r["resource"], 0))
+    return used + one.load(r["level"], place, r["resource"], one.at) >= r["fraction"] * has - 1e-9
 
 
 def _survives(one: Judged, r: Mapping[str, Any]) -> bool:

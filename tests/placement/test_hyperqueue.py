@@ -32,12 +32,9 @@ LARGE = [pytest.param(case, id=case["name"]) for case in GIVEN.get("large", ())]
 
 
 def cases() -> list[Any]:
-    """Return the cases that strict priority decides; for least utilisation there is no rule."""
-    return [
-        pytest.param(case, id=case["name"])
-        for case in GIVEN.get("cases", ())
-        if case["strict_priority"] == "agrees" and not any(one["min_utilization"] for one in case["workers"])
-    ]
+    """Return the cases that strict priority decides."""
+    every = GIVEN.get("cases", ())
+    return [pytest.param(case, id=case["name"]) for case in every if case["strict_priority"] == "agrees"]
 
 
 def free(worker: dict[str, Any], resource: str) -> int:
@@ -108,6 +105,11 @@ def placement(case: dict[str, Any]) -> dict[str, Any]:
         for batch, task in enumerate(case["tasks"])
         for number in range(task["count"])
     ]
+    rules = [
+        {"rule": "least_use", "level": "node", "resource": "cpus", "fraction": least, "places": [f"w{at}"]}
+        for at, worker in enumerate(case["workers"])
+        if (least := worker["min_utilization"])
+    ]
     priorities = sorted({task["priority"] for task in case["tasks"]}, reverse=True) or [0]
     return {
         "kind": "placement",
@@ -115,6 +117,7 @@ def placement(case: dict[str, Any]) -> dict[str, Any]:
         "levels": ["group", "node"],
         "nodes": nodes,
         "jobs": jobs,
+        "rules": rules,
         "goals": [{"goal": "value", "least_priority": one} for one in priorities],
     }
 
