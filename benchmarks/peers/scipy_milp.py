@@ -10,10 +10,10 @@ from apportion.core.outcome import Termination
 from benchmarks.peers.matrices import matrices_of
 from benchmarks.peers.task import Answer, Limits, Task, Watch
 
-__all__ = ["milp_of", "solve"]
+__all__ = ["STATUS", "milp_of", "solve"]
 
-_STATUS = {0: Termination.OPTIMAL, 1: Termination.TIME_LIMIT, 2: Termination.INFEASIBLE}
-_STATUS |= {3: Termination.UNBOUNDED, 4: Termination.ERROR}
+STATUS = {0: Termination.OPTIMAL, 1: Termination.TIME_LIMIT, 2: Termination.INFEASIBLE}
+STATUS |= {3: Termination.UNBOUNDED, 4: Termination.ERROR}
 
 
 def solve(task: Task, limits: Limits) -> Answer:
@@ -48,7 +48,7 @@ def milp_of(model: object, limits: Limits, watch: Watch) -> Answer:
         cost, integrality=integer, bounds=Bounds(0.0, upper), constraints=constraints, options=options
     )
     watch.lap("solve")
-    termination = _STATUS.get(result.status, Termination.ERROR)
+    termination = STATUS.get(result.status, Termination.ERROR)
     bound = getattr(result, "mip_dual_bound", None)
     objective = None if result.x is None else sign * float(result.fun)
     stated = None if bound is None or not np.isfinite(bound) else sign * float(bound)

@@ -72,6 +72,7 @@ _TABLE = (
         "bftrainer-literal+cbc", ("gap_filling",), "bftrainer_literal:solve", ("mip",), {"gap_filling": 200}
     ),
     _peer("scipy-milp", _ALL, "scipy_milp:solve", ("scipy",), _PLAIN),
+    _peer("hyperqueue-milp", ("sparse",), "hyperqueue_milp:solve", ("scipy",)),
     _peer("scipy-matching", ("linear_assignment",), "scipy_matching:solve", ("scipy",)),
     _peer("leximin-milps+highs", ("tenants",), "leximin_milps:solve", ("highspy", "scipy")),
     _peer("gavel-bisection", _SHARES, "gavel_bisection:solve"),

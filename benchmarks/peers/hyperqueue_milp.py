@@ -1,0 +1,93 @@
+"""HyperQueue's model of tasks on workers: alike tasks are one batch, whole numbers of it go to every worker.
+
+Tasks of one request and priority are one row and one integer column per worker and variant, as HyperQueue's
+scheduler hands them to HiGHS, which has 5 s there. Jobs are alike whose options are worth and use the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from benchmarks.peers.matrices import matrices_of
+from benchmarks.peers.scipy_milp import STATUS
+from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
+
+__all__ = ["solve"]
+
+
+def solve(task: Task, limits: Limits) -> Answer:
+    """Write the batches and call HiGHS by ``scipy.optimize.milp``."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    menus = task.menus
+    if menus is None or menus.required.any():
+        raise CannotTake("is a model of tasks that may wait")
+    watch = Watch()
+    form = matrices_of(menus)
+    batches = _batches(menus, form)
+    if len(batches) == menus.num_jobs:
+        raise CannotTake("is a model of alike tasks, here no two are")
+    sizes = np.diff(menus.offsets)[[jobs[0] for jobs in batches]]
+    counts = np.array([len(jobs) for jobs in batches])
+    columns = np.concatenate([_options(menus, jobs[0]) for jobs in batches])
+    batch = np.repeat(np.arange(counts.size), sizes)
+    placed = csr_array((np.ones(batch.size), (batch, np.arange(batch.size))))
+    watch.lap("build")
+    sign = -1.0 if form.maximizes else 1.0
+    result = milp(
+        sign * form.values[columns],
+        integrality=np.ones(batch.size, np.int64),
+        bounds=Bounds(0.0, counts[batch]),
+        constraints=[
+            LinearConstraint(placed, -np.inf, counts),
+            LinearConstraint(form.coupling[:, columns], -np.inf, form.limits),
+        ],
+        options={"time_limit": watch.left(limits.seconds), "mip_rel_gap": limits.gap},
+    )
+    watch.lap("solve")
+    bound = getattr(result, "mip_dual_bound", None)
+    stated = None if bound is None or not np.isfinite(bound) else sign * float(bound)
+    objective = None if result.x is None else sign * float(result.fun)
+    watch.saw(objective, stated)
+    return Answer(
+        termination=STATUS[result.status],
+        raw_status=str(result.message),
+        x=None if result.x is None else _one_by_one(menus, batches, np.rint(result.x).astype(np.int64)),
+        objective=objective,
+        bound=stated,
+        watch=watch,
+    )
+
+
+def _options(menus: MultipleChoiceKnapsack, job: int) -> NDArray[np.int64]:
+    return np.arange(menus.offsets[job], menus.offsets[job + 1])
+
+
+def _batches(menus: MultipleChoiceKnapsack, form: Any) -> list[list[int]]:
+    """Return the jobs of every batch."""
+    uses, found = form.coupling.tocsc(), dict[bytes, list[int]]()
+    for job in range(menus.num_jobs):
+        own = slice(menus.offsets[job], menus.offsets[job + 1])
+        part = slice(uses.indptr[own.start], uses.indptr[own.stop])
+        lengths = np.diff(uses.indptr[own.start : own.stop + 1])
+        parts = form.values[own], lengths, uses.indices[part], uses.data[part]
+        found.setdefault(b"|".join(one.tobytes() for one in parts), []).append(job)
+    return list(found.values())
+
+
+def _one_by_one(
+    menus: MultipleChoiceKnapsack, batches: list[list[int]], numbers: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the 0-1 point in which the first tasks of a batch go where so many of it are."""
+    x, begin = np.zeros(menus.num_options), 0
+    for jobs in batches:
+        size = menus.offsets[jobs[0] + 1] - menus.offsets[jobs[0]]
+        own = np.repeat(np.arange(size), numbers[begin : begin + size])
+        x[menus.offsets[jobs][: own.size] + own] = 1.0
+        begin += size
+    return x
