@@ -8,8 +8,9 @@ says as much as the first.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import Any
 
 from msgspec import UNSET, structs
@@ -56,6 +57,12 @@ _AWAY = {
 _ABOUT_NODES = ("None", "Resources", "Priority", "ReqNodeNotAvail", "Nodes_required")
 """Why a job waits, where more room lets it start."""
 _GRES = re.compile(r"(?:^|,)([^,:()]+):(?:[^,:()]+:)?(\d+)")
+_SPAN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::([1-9]\d{0,8}))?")
+"""Tasks of an array: ``4``, ``0-29`` or ``0-28:2``."""
+_TASKS = 1000
+"""So many tasks of an array are read at most."""
+_HELD = ("CONFIGURING", "RUNNING", "SUSPENDED")
+"""The states of a task that counts for the limit of its array."""
 _SIZE, _YES = "size", "yes"
 """The label that tells unlike nodes apart; what a feature is as a label."""
 
@@ -67,7 +74,8 @@ def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[Pl
     or the blocks (``blocks4``, ``blocks2``, ``block``), then the nodes. A node has the CPUs, MiB of memory
     and GRES of its ``CfgTRES``, of which ``AllocTRES`` is in use; features and partitions are labels. A
     pending job has a pod a node and is worth its priority; ``--switches=1`` asks for one leaf switch,
-    ``--segment`` for so many nodes a block at a time, ``--exclusive`` for whole nodes.
+    ``--segment`` for so many nodes a block at a time, ``--exclusive`` for whole nodes. Of an array come as
+    many tasks as may start now: up to its limit (``%8``) less those that run.
 
     Parameters
     ----------
@@ -104,7 +112,8 @@ def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[Pl
     ]
     pending = [one for one in records["JobId"] if one.get("JobState") == "PENDING"]
     first = trees[0].levels if trees else []
-    jobs = [job for one in pending for job in _jobs(one, trees, sizes, notes)]
+    held = Counter(one.get("ArrayJobId", "") for one in records["JobId"] if one.get("JobState") in _HELD)
+    jobs = [job for one in pending for job in _jobs(one, trees, sizes, held, notes)]
     instance = PlacementInstance(
         schema_version="1",
         levels=(*first, "node"),
@@ -202,9 +211,13 @@ def _gres(text: str) -> dict[str, int]:
 
 
 def _jobs(
-    record: Record, trees: Sequence[Tree], sizes: Sequence[Mapping[str, int]], notes: Notes
+    record: Record,
+    trees: Sequence[Tree],
+    sizes: Sequence[Mapping[str, int]],
+    held: Mapping[str, int],
+    notes: Notes,
 ) -> Iterator[PlacementJob]:
-    """Yield a pending job, unless it waits for something else than nodes."""
+    """Yield a pending job, or an array's tasks, unless they wait for something else than nodes."""
     name, reason = record["JobId"], record.get("Reason", "None")
     if not reason.startswith(_ABOUT_NODES) or record.get("Priority") == "0":
         notes.add(f"a job that waits because of {reason} is left out", name)
@@ -213,8 +226,6 @@ def _jobs(
     if any(set("|[]*()!:") & set(feature) for feature in features):
         notes.add("a job with alternatives among its features is left out", name)
         return
-    if set("-,") & set(record.get("ArrayTaskId", "")):
-        notes.add("of an array the next task alone is read", name)
     count = number_of(record.get("NumNodes", "1").split("-")[0]) or 1
     asked = _amounts(record.get("ReqTRES", ""))
     needs = {resource: -(-amount // count) for resource, amount in asked.items() if amount}
@@ -234,7 +245,26 @@ def _jobs(
     if not options:
         notes.add("a job that asks for more than any node has is left out", name)
         return
-    yield PlacementJob(id=name, options=tuple(options))
+    for task in _tasks(record, held, notes):
+        yield PlacementJob(id=task, options=tuple(options))
+
+
+def _tasks(record: Record, held: Mapping[str, int], notes: Notes) -> list[str]:
+    """Return the names of an array's tasks that may start now, or that of a job alone."""
+    text, _, limit = record.get("ArrayTaskId", "").partition("%")
+    if not set("-,") & set(text):
+        return [record["JobId"]]
+    array = record.get("ArrayJobId", record["JobId"])
+    spans = [_SPAN.fullmatch(span) for span in text.split(",")]
+    if None in spans:
+        notes.add("tasks of an array that Slurm does not write out are left out", array)
+    listed = [(int(one[1]), int(one[2] or one[1]), int(one[3] or 1)) for one in spans if one is not None]
+    tasks = chain.from_iterable(range(first, last + 1, step) for first, last, step in listed)
+    names = [f"{array}_{task}" for task in islice(tasks, _TASKS + 1)]
+    most = max(0, number_of(limit) - held.get(array, 0)) if limit else len(names)
+    if min(most, len(names)) > _TASKS:
+        notes.add(f"of an array the first {_TASKS} tasks alone are read", array)
+    return names[: min(most, _TASKS)]
 
 
 def _pods(record: Record, count: int, trees: Sequence[Tree], notes: Notes) -> PlacementPods:

@@ -287,9 +287,39 @@ def test_a_job_that_waits_for_something_else_is_left_out(more: dict[str, str], n
     assert not dump.instance.jobs and dump.notes[0].startswith(note)
 
 
-def test_of_an_array_one_task_is_read_and_a_count_of_switches_is_not() -> None:
-    dump = read(node("a"), job(1, ArrayTaskId="0-29%8", Switches="2@00:10:00"))
-    assert len(dump.instance.jobs) == 1 and len(dump.notes) == 2
+@pytest.mark.parametrize(
+    ("tasks", "names"),
+    [
+        ("7", ["9"]),
+        ("7%1", ["9"]),
+        ("0-2", ["4_0", "4_1", "4_2"]),
+        ("1,8-9", ["4_1", "4_8", "4_9"]),
+        ("0-6:3,20", ["4_0", "4_3", "4_6", "4_20"]),
+        ("0-29%4", ["4_0", "4_1"]),
+        ("0-29%2", []),
+        ("0-29%1", []),
+    ],
+)
+def test_tasks_of_an_array_are_jobs_as_far_as_its_limit_allows(tasks: str, names: list[str]) -> None:
+    others = [job(k, ArrayJobId="4", ArrayTaskId=str(k), JobState="RUNNING") for k in (40, 41)]
+    others += [job(3, ArrayJobId="4", ArrayTaskId="3", JobState="COMPLETED"), job(8, JobState="RUNNING")]
+    dump = read(node("a"), *others, job(9, ArrayJobId="4", ArrayTaskId=tasks))
+    assert [one.id for one in dump.instance.jobs] == names and not dump.notes
+
+
+def test_of_an_array_a_thousand_tasks_are_read_and_those_that_are_written_out() -> None:
+    dump = read(node("a"), job(1, ArrayTaskId="0-999999999"), job(2, ArrayTaskId="0-1,..."))
+    assert [one.id for one in dump.instance.jobs][999:] == ["1_999", "2_0", "2_1"]
+    assert [note.partition(" (")[0] for note in dump.notes] == [
+        "of an array the first 1000 tasks alone are read",
+        "tasks of an array that Slurm does not write out are left out",
+    ]
+    assert not read(node("a"), job(1, ArrayTaskId="0-1000%1000")).notes
+
+
+def test_a_count_of_switches_is_not_used() -> None:
+    dump = read(node("a"), job(1, Switches="2@00:10:00"))
+    assert len(dump.instance.jobs) == 1 and len(dump.notes) == 1
 
 
 def test_numbers_that_are_none_count_nothing_and_odd_segments_are_noted() -> None:
