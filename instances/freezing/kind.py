@@ -1,7 +1,4 @@
-"""Layer freezing in the table of kinds.
-
-What the jobs of a layer-freezing round may get, as tenants see it: configurations.
-"""
+"""Layer freezing in the table of kinds: its options, limits and edits, as configurations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A feasible choice at a multiplier: the break solution, filled up.
-
-Among equal optima of a one-capacity knapsack, the first in job order: a backward table, a forward walk.
-"""
+"""A feasible choice at a multiplier, filled up; among equal optima the first in the order of jobs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The exact search over the menus left: in slices, with every choice it finds offered as an incumbent.
-
-The reduced core as a mixed-integer program on HiGHS: the proof where the menus left are few.
-"""
+"""The exact search over the menus left, in slices, or HiGHS on them: every choice found is an incumbent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``apportion``: the group of commands around instances and results; each is loaded when it is used.
-
-A group whose commands stand in a table and are imported when they are used.
-"""
+"""``apportion``: the commands around instances and results, in a table; each is loaded when it is used."""
 
 from __future__ import annotations
 

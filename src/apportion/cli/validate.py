@@ -1,7 +1,4 @@
-"""``apportion validate``: everything that is wrong with an instance, or another file that is read.
-
-Every file that a command reads: how it is recognised, read, and told in one line.
-"""
+"""``apportion validate``: everything that is wrong with an instance, or with another file a command reads."""
 
 from __future__ import annotations
 

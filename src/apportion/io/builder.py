@@ -1,7 +1,4 @@
-"""What every builder of instances does: add jobs, one by one or from a table, and hand the instance out.
-
-Tables in: columns by name out of whatever holds a table, and the rows of every job.
-"""
+"""What every builder of instances does: add jobs, one by one or from any table, and hand the instance out."""
 
 from __future__ import annotations
 

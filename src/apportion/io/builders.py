@@ -1,7 +1,4 @@
-"""A builder for every kind of instance.
-
-Instances in a few lines of Python: no JSON and no ``schema_version``, lists and arrays as they come.
-"""
+"""Instances in a few lines of Python, a builder for every kind: lists and arrays as they come."""
 
 from __future__ import annotations
 

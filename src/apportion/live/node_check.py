@@ -1,7 +1,4 @@
-"""Ask a node: run the probe there as a pilot would be run, and judge what it says.
-
-One thing that was looked at: whether it is in order, and what to do if it is not.
-"""
+"""Ask a node: run the probe there as a pilot would be run, and say what is in order and what to do if not."""
 
 from __future__ import annotations
 

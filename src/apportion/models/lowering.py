@@ -1,7 +1,4 @@
-"""Lower a multiple-choice knapsack to a mixed-integer linear model, and carry points both ways.
-
-Lower an `Assignment` to a mixed-integer linear model, and carry points both ways.
-"""
+"""Lower a multiple-choice knapsack or an assignment to a linear model, and carry points both ways."""
 
 from __future__ import annotations
 

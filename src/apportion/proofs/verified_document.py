@@ -1,7 +1,4 @@
-"""Look at every claim of a stored result beside its instance, in exact arithmetic, without any solver.
-
-The shape of a stored result: which fields it has, and of what type.
-"""
+"""Look at the shape and every claim of a stored result, in exact arithmetic, without any solver."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How errors become answers: a status, and the error object that commands print too.
-
-What Prometheus is told of a service.
-"""
+"""How errors become answers, the error object that commands print too; and what Prometheus is told."""
 
 from __future__ import annotations
 

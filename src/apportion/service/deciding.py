@@ -1,7 +1,4 @@
-"""One decision of a session, carried out by the workers: there is an answer whatever becomes of them.
-
-What a service answers when a deadline passed: the last plan, as far as it still fits, checked again.
-"""
+"""One decision of a session, carried out by the workers: at a deadline the last plan, checked again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The service as a process: started, served until it is told to end, and ended in order.
-
-Where the service listens: a Unix socket in a private folder, or a port of this machine.
-"""
+"""The service as a process on a Unix socket or a port: started, served until told to end, ended in order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Decide in whole numbers what a solver's doubles leave open, where the instance is small enough for that.
-
-Test a general solver's claim: our own search is run behind it for a share of the time that is left.
-"""
+"""Decide in whole numbers what a solver's doubles leave open, and test its claim by a search of our own."""
 
 from __future__ import annotations
 
