@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import UNSET, structs
 
 from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.node_lists import NoNodeList, compressed, state_words
+from apportion.core.node_lists import NoNodeList, compressed, expand, state_words
 from apportion.instances.placement.rules import Rule, SpreadRule
 from apportion.instances.placement.schema import (
     PlacementInstance,
@@ -63,6 +63,10 @@ _TASKS = 1000
 """So many tasks of an array are read at most."""
 _HELD = ("CONFIGURING", "RUNNING", "SUSPENDED")
 """The states of a task that counts for the limit of its array."""
+_OF_NODES = ("ReqNodeList", "ExcNodeList")
+"""The nodes that a job asks for by name, and those it does not want."""
+Named = Mapping[tuple[str, str], tuple[str, set[str]]]
+"""By field and list of nodes: the label of the nodes that a job may be on, and those of the list."""
 _SIZE, _YES = "size", "yes"
 """The label that tells unlike nodes apart; what a feature is as a label."""
 
@@ -74,7 +78,8 @@ def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[Pl
     or the blocks (``blocks4``, ``blocks2``, ``block``), then the nodes. A node has the CPUs, MiB of memory
     and GRES of its ``CfgTRES``, of which ``AllocTRES`` is in use; features and partitions are labels. A
     pending job has a pod a node and is worth its priority; ``--switches=1`` asks for one leaf switch,
-    ``--segment`` for so many nodes a block at a time, ``--exclusive`` for whole nodes. Of an array come as
+    ``--segment`` for so many nodes a block at a time, ``--exclusive`` for whole nodes, ``--nodelist`` and
+    ``--exclude`` for nodes by name, whose lists are labels. Of an array come as
     many tasks as may start now: up to its limit (``%8``) less those that run.
 
     Parameters
@@ -94,9 +99,11 @@ def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[Pl
     """
     notes = Notes()
     records = _records(raw.decode("utf-8", "replace"))
+    pending = [one for one in records["JobId"] if one.get("JobState") == "PENDING"]
     try:
         trees = trees_of(records, notes) if topology is None else trees_of_yaml(topology, notes)
-        nodes = list(_nodes(records["NodeName"], trees, notes))
+        named = _named_nodes(pending)
+        nodes = list(_nodes(records["NodeName"], trees, named, notes))
     except NoNodeList as error:
         raise InvalidInstance.at("$", str(error)) from None
     if not nodes and not notes.problems:
@@ -110,10 +117,9 @@ def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[Pl
         structs.replace(group, labels={**group.labels, _SIZE: str(sizes.index(group.capacity))})
         for group in nodes
     ]
-    pending = [one for one in records["JobId"] if one.get("JobState") == "PENDING"]
     first = trees[0].levels if trees else []
     held = Counter(one.get("ArrayJobId", "") for one in records["JobId"] if one.get("JobState") in _HELD)
-    jobs = [job for one in pending for job in _jobs(one, trees, sizes, held, notes)]
+    jobs = [job for one in pending for job in _jobs(one, trees, sizes, named, held, notes)]
     instance = PlacementInstance(
         schema_version="1",
         levels=(*first, "node"),
@@ -149,7 +155,20 @@ def _said(text: str) -> Record:
     return dict(reversed(pairs))  # the first counts: comments and reasons stand behind
 
 
-def _nodes(records: Iterable[Record], trees: Sequence[Tree], notes: Notes) -> Iterator[PlacementNodes]:
+def _named_nodes(pending: Iterable[Record]) -> Named:
+    """Return the nodes of every list by which jobs ask for nodes or exclude them."""
+    lists = {
+        (field, record[field]): None
+        for record in pending
+        for field in _OF_NODES
+        if record.get(field, "") not in NOBODY
+    }
+    return {one: (f"{one[0]}/{number}", set(expand(one[1]))) for number, one in enumerate(lists)}
+
+
+def _nodes(
+    records: Iterable[Record], trees: Sequence[Tree], named: Named, notes: Notes
+) -> Iterator[PlacementNodes]:
     """Yield the nodes, those alike at one place together."""
     found: list[PlacementNodes] = []
     levels, places = trees[0] if trees else Tree([], {})
@@ -169,6 +188,11 @@ def _nodes(records: Iterable[Record], trees: Sequence[Tree], notes: Notes) -> It
                     notes.problems.append(Problem(where, "is missing: use scontrol --details show node"))
                 capacity[resource] = amount
                 used[resource] = _gres(record.get("GresUsed", "")).get(resource, 0)
+        admitting = [
+            label
+            for (field, _), (label, those) in named.items()
+            if (name in those) == (field == _OF_NODES[0])
+        ]
         words = state_words(record.get("State", ""))
         node = PlacementNodes(
             names=name,
@@ -181,7 +205,10 @@ def _nodes(records: Iterable[Record], trees: Sequence[Tree], notes: Notes) -> It
                     tree.levels, tree.places.get(name, (name,) * len(tree.levels)), strict=True
                 )
             },
-            labels=_labels(_names(record.get("ActiveFeatures", "")), _names(record.get("Partitions", ""))),
+            labels={
+                **_labels(_names(record.get("ActiveFeatures", "")), _names(record.get("Partitions", ""))),
+                **dict.fromkeys(admitting, _YES),
+            },
             ready=bool(words & _READY) and not words & _AWAY,
             used={one: min(amount, capacity.get(one, 0)) for one, amount in used.items() if amount},
         )
@@ -214,6 +241,7 @@ def _jobs(
     record: Record,
     trees: Sequence[Tree],
     sizes: Sequence[Mapping[str, int]],
+    named: Named,
     held: Mapping[str, int],
     notes: Notes,
 ) -> Iterator[PlacementJob]:
@@ -227,6 +255,16 @@ def _jobs(
         notes.add("a job with alternatives among its features is left out", name)
         return
     count = number_of(record.get("NumNodes", "1").split("-")[0]) or 1
+    asked_for, excluded = (named.get((field, record.get(field, ""))) for field in _OF_NODES)
+    if asked_for is not None and len(asked_for[1]) != count:
+        notes.add("a job that names some of its nodes, not all, is left out", name)
+        return
+    if record.get("Reservation", "") not in NOBODY:
+        notes.add("a job in a reservation is left out", name)
+        return
+    if record.get("Licenses", "") not in NOBODY:
+        notes.add("licences are not counted", name)
+    on = {one[0]: _YES for one in (asked_for, excluded) if one is not None}
     asked = _amounts(record.get("ReqTRES", ""))
     needs = {resource: -(-amount // count) for resource, amount in asked.items() if amount}
     taken = [(needs, dict[str, str]())]
@@ -236,7 +274,7 @@ def _jobs(
     pods, options = _pods(record, count, trees, notes), []
     for partition in _names(record.get("Partition", "")) or [""]:
         for needs, size in taken:
-            labels = {**_labels(features, [partition]), **size}
+            labels = {**_labels(features, [partition]), **size, **on}
             there = structs.replace(
                 pods, name=" ".join(["pods", *size.values()]), needs=needs, selector=labels
             )

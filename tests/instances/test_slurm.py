@@ -317,6 +317,40 @@ def test_of_an_array_a_thousand_tasks_are_read_and_those_that_are_written_out() 
     assert not read(node("a"), job(1, ArrayTaskId="0-1000%1000")).notes
 
 
+def test_a_job_is_on_the_nodes_that_it_names_and_on_none_that_it_excludes() -> None:
+    nodes = [node(f"n{k}") for k in range(5)]
+    jobs = [
+        job(1, NumNodes="2", ReqTRES="cpu=16,node=2", ReqNodeList="n[3-4]", ExcNodeList="(null)"),
+        job(2, ReqTRES="cpu=8,node=1", ExcNodeList="n[0,2]"),
+        job(3, NumNodes="2", ReqTRES="cpu=16,node=2", ReqNodeList="(null)"),
+    ]
+    dump = read(*nodes, *jobs)
+    placed = apportion.solve(dump.instance).plan["placement"]
+    on = {name: set(*(nodes.keys() for nodes in one["on"].values())) for name, one in placed.items()}
+    assert on == {"1": {"n3", "n4"}, "2": {"n1"}, "3": {"n0", "n2"}} and not dump.notes
+    many = ",".join(f"host{k}" for k in range(3000))  # more than a label may say
+    assert apportion.solve(read(*nodes, job(1, ExcNodeList=f"{many},n[0-3]")).instance).objective == 5.0
+    with pytest.raises(InvalidInstance, match="no list of nodes"):
+        read(*nodes, job(1, ExcNodeList="n[0-x]"))
+
+
+@pytest.mark.parametrize(
+    ("more", "note", "jobs"),
+    [
+        (
+            {"ReqNodeList": "a", "NumNodes": "2"},
+            "a job that names some of its nodes, not all, is left out",
+            0,
+        ),
+        ({"Reservation": "maintenance"}, "a job in a reservation is left out", 0),
+        ({"Licenses": "matlab:1"}, "licences are not counted", 1),
+    ],
+)
+def test_what_a_job_asks_for_beside_nodes_is_noted(more: dict[str, str], note: str, jobs: int) -> None:
+    dump = read(node("a"), job(1, **more))
+    assert len(dump.instance.jobs) == jobs and dump.notes[0].startswith(note)
+
+
 def test_a_count_of_switches_is_not_used() -> None:
     dump = read(node("a"), job(1, Switches="2@00:10:00"))
     assert len(dump.instance.jobs) == 1 and len(dump.notes) == 1
