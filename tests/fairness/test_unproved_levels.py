@@ -119,7 +119,7 @@ def test_unproved_levels_of_placements_rise_as_far_as_plans_keep_them(
     risen = 0
     for number in range(examples(60)):
         try:
-            given: Any = apportion.read(placement_of_tenants(Random(f"levels of placements {number}")))
+            given: Any = apportion.read(placement_of_tenants(Random(f"levels of placements, 30: {number}")))
         except apportion.InvalidInstance:  # a rule beside which no tenants go
             continue
         if given.fairness is UNSET or given.fairness.keep < 1.0:
