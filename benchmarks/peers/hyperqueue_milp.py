@@ -6,14 +6,14 @@ scheduler hands them to HiGHS, which has 5 s there. Jobs are alike whose options
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from benchmarks.peers.matrices import matrices_of
-from benchmarks.peers.scipy_milp import STATUS
+from benchmarks.peers.matrices import Matrices, matrices_of
+from benchmarks.peers.scipy_milp import milp_of
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 
 __all__ = ["solve"]
@@ -21,9 +21,6 @@ __all__ = ["solve"]
 
 def solve(task: Task, limits: Limits) -> Answer:
     """Write the batches and call HiGHS by ``scipy.optimize.milp``."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
-
     menus = task.menus
     if menus is None or menus.required.any():
         raise CannotTake("is a model of tasks that may wait")
@@ -32,43 +29,22 @@ def solve(task: Task, limits: Limits) -> Answer:
     batches = _batches(menus, form)
     if len(batches) == menus.num_jobs:
         raise CannotTake("is a model of alike tasks, here no two are")
-    sizes = np.diff(menus.offsets)[[jobs[0] for jobs in batches]]
-    counts = np.array([len(jobs) for jobs in batches])
-    columns = np.concatenate([_options(menus, jobs[0]) for jobs in batches])
-    batch = np.repeat(np.arange(counts.size), sizes)
-    placed = csr_array((np.ones(batch.size), (batch, np.arange(batch.size))))
-    watch.lap("build")
-    sign = -1.0 if form.maximizes else 1.0
-    result = milp(
-        sign * form.values[columns],
-        integrality=np.ones(batch.size, np.int64),
-        bounds=Bounds(0.0, counts[batch]),
-        constraints=[
-            LinearConstraint(placed, -np.inf, counts),
-            LinearConstraint(form.coupling[:, columns], -np.inf, form.limits),
-        ],
-        options={"time_limit": watch.left(limits.seconds), "mip_rel_gap": limits.gap},
+    first = np.array([jobs[0] for jobs in batches])
+    columns = np.concatenate([np.arange(menus.offsets[job], menus.offsets[job + 1]) for job in first])
+    of_batches = replace(
+        form,
+        one_option=form.one_option[first][:, columns],
+        one_option_lower=form.one_option_lower[first],
+        coupling=form.coupling[:, columns],
+        values=form.values[columns],
     )
-    watch.lap("solve")
-    bound = getattr(result, "mip_dual_bound", None)
-    stated = None if bound is None or not np.isfinite(bound) else sign * float(bound)
-    objective = None if result.x is None else sign * float(result.fun)
-    watch.saw(objective, stated)
-    return Answer(
-        termination=STATUS[result.status],
-        raw_status=str(result.message),
-        x=None if result.x is None else _one_by_one(menus, batches, np.rint(result.x).astype(np.int64)),
-        objective=objective,
-        bound=stated,
-        watch=watch,
-    )
+    answer = milp_of(of_batches, limits, watch, [len(jobs) for jobs in batches])
+    if answer.x is None:
+        return answer
+    return replace(answer, x=_one_by_one(menus, batches, np.rint(answer.x).astype(np.int64)))
 
 
-def _options(menus: MultipleChoiceKnapsack, job: int) -> NDArray[np.int64]:
-    return np.arange(menus.offsets[job], menus.offsets[job + 1])
-
-
-def _batches(menus: MultipleChoiceKnapsack, form: Any) -> list[list[int]]:
+def _batches(menus: MultipleChoiceKnapsack, form: Matrices) -> list[list[int]]:
     """Return the jobs of every batch."""
     uses, found = form.coupling.tocsc(), dict[bytes, list[int]]()
     for job in range(menus.num_jobs):

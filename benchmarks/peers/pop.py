@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
+from benchmarks.peers.matrices import matrices_of
 from benchmarks.peers.scipy_milp import milp_of
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 
@@ -40,7 +41,7 @@ def solve(task: Task, limits: Limits) -> Answer:
         own = _part(model, jobs, options, part, parts)
         share = Limits(watch.left(limits.seconds) / (parts - part), limits.gap, limits.threads, limits.seed)
         inner = Watch()
-        answer = milp_of(own, share, inner)
+        answer = milp_of(matrices_of(own), share, inner)
         watch.lap("solve")
         if answer.x is None:
             status = f"part {part}: {answer.raw_status}"

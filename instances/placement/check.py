@@ -323,17 +323,14 @@ def _keep_free(placed: Placed, rule: rules.KeepFreeRule) -> Broken:
 
 def _least_use(placed: Placed, rule: rules.LeastUseRule) -> Broken:
     site = placed.site
-    has, free = site.amounts(rule.resource).tolist(), site.free(rule.resource).tolist()
-    ready = {node for node, group in zip(site.nodes, site.group, strict=True) if site.groups[group].ready}
+    chosen = placed.nodes_in(rule.level, rule.places or site.places[rule.level])
+    columns = (site.nodes, site.amounts(rule.resource), site.free(rule.resource), site.ready)
+    rooms = {node: (int(has), int(left)) for node, has, left, ready in zip(*columns, strict=True) if ready}
     for name, inside in placed.places(rule.level).items():
-        if not placed.count(inside) or (
-            rule.places and not inside & placed.nodes_in(rule.level, rule.places)
-        ):
+        if not placed.count(inside) or not inside & chosen:
             continue
-        whole = sum(has[site.number[node]] for node in inside & ready)
-        used = placed.load(inside, rule.resource) + sum(
-            has[site.number[node]] - free[site.number[node]] for node in inside & ready
-        )
+        whole, left = (sum(rooms[node][at] for node in inside & rooms.keys()) for at in (0, 1))
+        used = whole - left + placed.load(inside, rule.resource)
         if used + Fraction(1, 10**9) < Fraction(rule.fraction) * whole:
             yield name, f"has {used} of {whole} {rule.resource} in use, less than {rule.fraction:g} of them"
 

@@ -396,8 +396,7 @@ def _keep_free(made: Program, rule: rules.KeepFreeRule) -> None:
 
 def _least_use(made: Program, rule: rules.LeastUseRule) -> None:
     site, everyone, needs = made.site, everybody(made), needs_of_all(made, rule.resource)
-    ready = np.array([group.ready for group in site.groups])[site.group]
-    has, free = np.where(ready, site.amounts(rule.resource), 0), site.free(rule.resource)
+    has, free = np.where(site.ready, site.amounts(rule.resource), 0), site.free(rule.resource)
     chosen = site.inside(rule.level, rule.places or site.places[rule.level])
     for name, inside in each_place(made, rule.level):
         whole, left = int(has[inside].sum()), int(free[inside].sum())

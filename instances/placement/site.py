@@ -79,6 +79,11 @@ class Site:
         """Return int64 [nodes]: what every node has."""
         return np.array([group.capacity.get(resource, 0) for group in self.groups], np.int64)[self.group]
 
+    @cached_property
+    def ready(self) -> NDArray[np.bool_]:
+        """Which nodes are ready, bool [nodes]."""
+        return np.array([group.ready for group in self.groups], np.bool_)[self.group]
+
     def free(self, resource: str) -> NDArray[np.int64]:
         """Return int64 [nodes]: what others do not use of a resource, 0 on a node that is not ready."""
         left = [

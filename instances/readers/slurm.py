@@ -79,8 +79,8 @@ def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[Pl
     and GRES of its ``CfgTRES``, of which ``AllocTRES`` is in use; features and partitions are labels. A
     pending job has a pod a node and is worth its priority; ``--switches=1`` asks for one leaf switch,
     ``--segment`` for so many nodes a block at a time, ``--exclusive`` for whole nodes, ``--nodelist`` and
-    ``--exclude`` for nodes by name, whose lists are labels. Of an array come as
-    many tasks as may start now: up to its limit (``%8``) less those that run.
+    ``--exclude`` for nodes by name, whose lists are labels. Of an array come as many tasks as may start
+    now: up to its limit (``%8``) less those that run.
 
     Parameters
     ----------

@@ -259,13 +259,13 @@ class RelaxationTree:
     def _solved(self, menus: OptionTable, seconds: float) -> bool:
         """Let HiGHS solve a node; return whether nothing in it is better than the incumbent then."""
         clock, best = self._clock, self._best
-        left = clock.remaining
-        if left is not None and left <= 0.0 and not clock.counted:
+        left = clock.seconds_of(1.0)
+        if left <= 0.0 and not clock.counted:
             return False  # HiGHS begins all the same, and large nodes take it seconds
         answer = solve_core(
             menus,
             start=None,
-            seconds=None if clock.counted else seconds if left is None else max(0.0, min(seconds, left)),
+            seconds=None if clock.counted else max(0.0, min(seconds, left)),
             nodes=max(1, int(seconds / _SECONDS_PER_NODE)) if clock.counted else None,
             step=best.step,
             threads=1,

@@ -146,7 +146,7 @@ def test_no_node_is_overfull_on_the_way_to_a_plan() -> None:
     moved = 0
     count = examples(3000)
     for number in range(count):
-        _, told = drawn(number, seed=11)
+        _, told = drawn(number, seed=12)
         given: Any = apportion.read(told)
         site = site_of(given)
         now = {job["id"]: job["current"] for job in told["jobs"] if job.get("current")}
@@ -169,7 +169,7 @@ def test_no_node_is_overfull_on_the_way_to_a_plan() -> None:
         assert {of: left for of, on in at.items() if (left := {k: n for k, n in on.items() if n})} == {
             of: on for of, on in after.items() if on
         }
-    assert moved > count / 300
+    assert moved > count / 150
 
 
 def overfull(at: Any, placed: Placed) -> bool:

@@ -154,9 +154,8 @@ def test_lost_pods_stay_in_the_place_that_is_required_and_join_the_others() -> N
     anywhere = replaced(hosts, 2, Request(3, 0, "preferred"), rest, 1)
     assert anywhere == [Taken(("a", "x"), 1, False), Taken(("b", "x"), 2, False)]
     lone = replaced(hosts, 2, Request(4, 0, "required", ((0, 4), (1, 2))), rest, 2)
-    assert lone == NoFit(
-        0, 1, (), {"topologyDomain": 1}, "slice"
-    )  # two more pods of the slice of b: no host of b has room for both
+    # two more pods of the slice of b: no host of b has room for both
+    assert lone == NoFit(0, 1, (), {"topologyDomain": 1}, "slice")
 
 
 def test_an_elastic_workload_keeps_its_first_places_and_adds_what_is_missing() -> None:

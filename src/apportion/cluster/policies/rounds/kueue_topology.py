@@ -2,9 +2,8 @@
 
 Capacity is counted from the nodes up. A level is chosen, then one place that holds everything (the tightest),
 or a list of places from the emptiest on, whose last is again the tightest that holds the rest; so level by
-level down to the nodes. Balanced placement, where it is asked for, chooses few places that share evenly. The
-rules are those of Kueue's topology-aware scheduling at commit ff69552e (`pkg/cache/scheduler`), in our own
-words.
+level down to the nodes. Balanced placement, where it is asked for, chooses few places that share evenly.
+Rules are those of Kueue's topology-aware scheduling at commit ff69552e (`pkg/cache/scheduler`) in our words.
 """
 
 from __future__ import annotations
@@ -534,8 +533,9 @@ def fewest(
         return []
 
     def order(domain: Domain) -> tuple[float, float, float, Path]:
-        evenness = (-domain.leaders, -domain.slices_led, -_entropy(domain.children))
-        return *(evenness if by_entropy else (0.0, 0.0, 0.0)), domain.path
+        if not by_entropy:
+            return 0.0, 0.0, 0.0, domain.path
+        return -domain.leaders, -domain.slices_led, -_entropy(domain.children), domain.path
 
     # by number of places: those that leave so many leaders and pods to place
     chosen: list[dict[tuple[int, int], list[Domain]]] = [{} for _ in range(found[0] + 1)]
