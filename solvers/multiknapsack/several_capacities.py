@@ -15,7 +15,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason
-from apportion.solvers.multiknapsack.dual import precision, solve_large
+from apportion.solvers.multiknapsack.dual import Dual, precision, solve_large
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
 from apportion.solvers.multiknapsack.marginal_jobs import near_optimum
 from apportion.solvers.multiknapsack.option_table import (
@@ -154,6 +154,7 @@ class _Run:
         self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
         self._menus: OptionTable | None = None
+        self._quick = False
         self._densities = list[float]()  # of the choices by density that were not offered yet
         self._seconds: dict[str, float] = {}
         counted = ("passes", "states", "nodes", "mip_calls", "mip_nodes")
@@ -162,18 +163,10 @@ class _Run:
     def search(self, start: NDArray[np.int64] | None, hint: NDArray[np.float64] | None) -> StopReason:
         """Run all phases and say how it ended."""
         best, model = self._best, self._model
-        if start is not None:
-            self._start_used = bool(model.check(start).feasible) and best.take(
-                np.asarray(start, dtype=np.int64)
-            )
-        if self._start_used and self._shown.by_known() and (best.proven or best.close):
-            return StopReason("proven" if best.proven else "gap")
         if hint is not None and float(np.abs(hint).max(initial=0.0)) > _GREATEST_HINT:
             hint = None
-        if self._start_used and hint is not None:
-            self._shown.at(hint)
-            if (ended := self._shown.ended(self._clock)) is not None:
-                return ended
+        if start is not None and (ended := self._started(start, hint)) is not None:
+            return ended
         if best.point is None and not model.required.any():
             best.take(np.full(model.num_jobs, -1, dtype=np.int64))
         if is_wide(model):
@@ -186,35 +179,14 @@ class _Run:
         if menus is None:
             return StopReason("proven", infeasible=True)
         self._menus, sparse = menus, menus.has_sparse_rows
+        self._quick = menus.num_options * menus.num_capacities <= _QUICK
         self._densities = [_WHOLE, _ALONE] if sparse else [_ALONE, _WHOLE]
         self._mark("build")
         if menus.num_jobs == 0 or menus.num_capacities == 0:
-            rows = (
-                np.zeros(0, np.int64) if menus.num_jobs == 0 else menus.rows[menus.best_choice(menus.values)]
-            )
-            best.take(rows)
-            self._shown.at(np.zeros(model.num_capacities))
-            # options that cannot fit were left out on the way, so the best of the rest is the optimum
-            self._shown.by_enumeration()
-            return StopReason("proven")
-        if priced is not None and (sparse or self._clock.late()):
-            if self._shown.multipliers is None:  # prices of some jobs, which no core has shown a bound at
-                self._shown.at(priced)
-            self._thinned(menus, menus.scores(_LOWERED * menus.restrict(priced)))
-        if self._clock.late():
-            if priced is None:  # one pass for an incumbent, and the bound at no price
-                self._shown.at(np.zeros(model.num_capacities))
-                self._thinned(menus, menus.values)
-            return StopReason("limit")
-        quick = menus.num_options * menus.num_capacities <= _QUICK
-        # one call of HiGHS, or a dual, may take all of the time before any repair
-        if sparse or (menus.num_capacities >= _MANY and not quick):
-            self._greedy(menus)
-        places, left = self._places(menus) if sparse else None, self._clock.remaining
-        if places is not None and left is not None and menus.num_entries > _LONG_PRICED:
-            near_prices = np.zeros(menus.num_capacities) if priced is None else menus.restrict(priced)
-            places.sweep(near_prices, _FIRST_SHARE * left)
-            self._mark("places")
+            return self._chosen_freely(menus)
+        if (ended := self._before_prices(menus, priced)) is not None:
+            return ended
+        places = self._filled_places(menus, priced) if sparse else None
         earlier = hint if sparse and priced is None else priced
         dual, top = solve_large(
             menus,
@@ -230,47 +202,120 @@ class _Run:
         self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
-        if not sparse and self._clock.late() and len(self._densities) == _DENSITIES:
+        self._at_prices(menus, dual, top, start)
+        if (ended := self._shown.ended(self._clock)) is not None:
+            return ended
+        left = self._by_sparse_search(menus, dual, places)
+        if isinstance(left, StopReason):
+            return left
+        if not sparse:
+            self._near_start(left, dual.multipliers, start)
+        return self._searched(left, dual, top)
+
+    def _started(self, start: NDArray[np.int64], hint: NDArray[np.float64] | None) -> StopReason | None:
+        """Take a start that fits, and return whether what is known of the bound shows it good enough."""
+        best = self._best
+        self._start_used = bool(self._model.check(start).feasible) and best.take(
+            np.asarray(start, dtype=np.int64)
+        )
+        if not self._start_used:
+            return None
+        if self._shown.by_known() and (best.proven or best.close):
+            return StopReason("proven" if best.proven else "gap")
+        if hint is None:
+            return None
+        self._shown.at(hint)
+        return self._shown.ended(self._clock)
+
+    def _chosen_freely(self, menus: OptionTable) -> StopReason:
+        """Give every job its best option: no capacity is left, or no job."""
+        none = np.zeros(0, np.int64)
+        self._best.take(none if menus.num_jobs == 0 else menus.rows[menus.best_choice(menus.values)])
+        self._shown.at(np.zeros(self._model.num_capacities))
+        # options that cannot fit were left out on the way, so the best of the rest is the optimum
+        self._shown.by_enumeration()
+        return StopReason("proven")
+
+    def _before_prices(self, menus: OptionTable, priced: NDArray[np.float64] | None) -> StopReason | None:
+        """Offer what is found without multipliers, or with those of some jobs; end where the time is over."""
+        sparse = menus.has_sparse_rows
+        if priced is not None and (sparse or self._clock.late()):
+            if self._shown.multipliers is None:  # prices of some jobs, which no core has shown a bound at
+                self._shown.at(priced)
+            self._thinned(menus, menus.scores(_LOWERED * menus.restrict(priced)))
+        if self._clock.late():
+            if priced is None:  # one pass for an incumbent, and the bound at no price
+                self._shown.at(np.zeros(self._model.num_capacities))
+                self._thinned(menus, menus.values)
+            return StopReason("limit")
+        # one call of HiGHS, or a dual, may take all of the time before any repair
+        if sparse or (menus.num_capacities >= _MANY and not self._quick):
+            self._greedy(menus)
+        return None
+
+    def _filled_places(self, menus: OptionTable, priced: NDArray[np.float64] | None) -> RuinRecreate | None:
+        """Return what fills places anew, where capacities fall into places; fill them if prices take long."""
+        among, left = Places.among(menus), self._clock.remaining
+        if among is None:
+            return None
+        places = RuinRecreate(menus, among, self._best, self._clock, self._options.seed, solve)
+        if left is not None and menus.num_entries > _LONG_PRICED:
+            near_prices = np.zeros(menus.num_capacities) if priced is None else menus.restrict(priced)
+            places.sweep(near_prices, _FIRST_SHARE * left)
+            self._mark("places")
+        return places
+
+    def _at_prices(
+        self,
+        menus: OptionTable,
+        dual: Dual,
+        top: OptionTable,
+        start: NDArray[np.int64] | None,
+    ) -> None:
+        """Repair choices of the relaxation, and a start that does not fit."""
+        sparse, late = menus.has_sparse_rows, self._clock.late
+        if not sparse and late() and len(self._densities) == _DENSITIES:
             self._greedy(menus, most=1)  # as quick as the next, which hangs on a dual that was cut short
-        elif not sparse and self._clock.late():
+        elif not sparse and late():
             self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
             self._near_start(menus, dual.multipliers, start)
-        first = dual.choices[-1:] if quick and not sparse else dual.choices
-        late = self._late_soon() if sparse else self._clock.late
-        near_choices(menus, top, dual.multipliers, first, best, late)
+            late = self._late_soon()
+        first = dual.choices[-1:] if self._quick and not sparse else dual.choices
+        near_choices(menus, top, dual.multipliers, first, self._best, late)
         self._mark("repair")
-        if (ended := self._shown.ended(self._clock)) is not None:
-            return ended
-        few = (sparse or not quick) and filled_by_few(menus, dual.multipliers)
+
+    def _by_sparse_search(
+        self, menus: OptionTable, dual: Dual, places: RuinRecreate | None
+    ) -> OptionTable | StopReason:
+        """Return how the search of options of few uses ended, or the options that it leaves."""
+        sparse = menus.has_sparse_rows
+        few = (sparse or not self._quick) and filled_by_few(menus, dual.multipliers)
         under = with_implied_rows(menus) if few else menus
-        if sparse or under is not menus:
-            rest = best, self._shown, self._options, self._clock, self._counters, self._mark
-            search_sparse = SparseSearch(menus, dual, *rest, places)
-            if search_sparse.tightened(under) or sparse:
-                found = search_sparse.run()
-                if isinstance(found, StopReason):
-                    return found
-                menus = found
-            if (ended := self._shown.ended(self._clock)) is not None:
-                return ended
-        if not sparse:
-            self._near_start(menus, dual.multipliers, start)
+        if not sparse and under is menus:
+            return menus
+        rest = self._best, self._shown, self._options, self._clock, self._counters, self._mark
+        search = SparseSearch(menus, dual, *rest, places)
+        if not search.tightened(under) and not sparse:
+            return self._shown.ended(self._clock) or menus
+        found = search.run()
+        return found if isinstance(found, StopReason) else self._shown.ended(self._clock) or found
+
+    def _searched(self, menus: OptionTable, dual: Dual, top: OptionTable) -> StopReason:
+        """Search on, and return how that ended."""
+        quick = self._quick
         kept = menus if quick else without_dominated(menus)
-        search = Search(kept, dual.multipliers, dual.bound, best, self._options, self._clock, self._counters)
+        search = Search(
+            kept, dual.multipliers, dual.bound, self._best, self._options, self._clock, self._counters
+        )
         ending = search.first_turn() if quick else None
         if ending is None:
             if quick:
-                near_choices(menus, top, dual.multipliers, dual.choices[:-1], best, self._clock.late)
+                near_choices(menus, top, dual.multipliers, dual.choices[:-1], self._best, self._clock.late)
                 search.leave_out_dominated()
             ending = search.run()
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)
-
-    def _places(self, menus: OptionTable) -> RuinRecreate | None:
-        """Return what fills places anew, where capacities fall into places."""
-        places, seed = Places.among(menus), self._options.seed
-        return None if places is None else RuinRecreate(menus, places, self._best, self._clock, seed, solve)
 
     def _near_start(
         self, menus: OptionTable, weights: NDArray[np.float64], start: NDArray[np.int64] | None
@@ -281,8 +326,8 @@ class _Run:
 
     def _late_soon(self) -> Callable[[], bool]:
         """Return what says whether a share of the time left is over, at a limit by the clock."""
-        clock, left = self._clock, self._clock.seconds_left
-        if left is None or self._options.deterministic:
+        clock, left = self._clock, self._clock.uncounted
+        if left is None:
             return clock.late
         until = clock.seconds + _REPAIR_SHARE * left
         return lambda: clock.seconds >= until

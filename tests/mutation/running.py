@@ -150,10 +150,10 @@ def _changed(old: Any, new: Any) -> None:
         )
     elif isinstance(old, type) and isinstance(new, type):
         for name, part in vars(new).items():
-            known = vars(old).get(name)
-            if isinstance(part, property) and isinstance(known, property):
-                _changed(known.fget, part.fget)
-            elif isinstance(part, classmethod) and isinstance(known, classmethod):
-                _changed(known.__func__, part.__func__)
-            else:
-                _changed(known, part)
+            _changed(vars(old).get(name), part)
+    elif type(old) is type(new):
+        for function in ("fget", "__func__", "func", "__wrapped__"):  # a property, a method, something cached
+            if hasattr(new, function):
+                _changed(getattr(old, function), getattr(new, function))
+        if hasattr(old, "cache_clear"):
+            old.cache_clear()

@@ -207,3 +207,69 @@ def test_what_is_no_plan_is_refused_and_not_counted(plan: Any) -> None:
     assert report.objective is None
     for kept in ({"a": {"option": "run", "on": {"pods": {"n1": 1}}}}, {"a": None}, {}):
         assert kind_of(given).check(given, {"placement": kept}).feasible
+
+
+def words(jobs: list[dict[str, Any]], placement: dict[str, Any], job: int = 0) -> list[str]:
+    """Return what is said of a job in a plan of ten nodes of four GPUs in two racks."""
+    from apportion.instances.placement.placed import remarks
+
+    nodes = [{"names": "n[0-9]", "at": {"rack": "r[0-1]"}, "capacity": {"gpu": 4}}]
+    head = {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": nodes}
+    given: Any = apportion.read({**head, "jobs": jobs})
+    return list(remarks(given, given.jobs[job], {"placement": placement}))
+
+
+def option(*pods: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"id": "run", "value": 1, "pods": [{"needs": {"gpu": 1}, **one} for one in pods], **fields}
+
+
+def test_what_a_job_has_is_said_by_node() -> None:
+    runs = {"option": "run", "on": {"pods": {"n0": 2, "n1": 1}}}
+    one = [{"id": "a", "current": runs, "options": [option({"count": 3})]}]
+    assert words(one, {"a": runs}) == ["on n0 x2, n1"]
+    # a pod that runs somewhere else has moved; with one there more, and one here less
+    moved = {"option": "run", "on": {"pods": {"n0": 1, "n1": 1, "n2": 1}}}
+    assert words(one, {"a": moved}) == ["on n0, n1, n2", "1 of its pods move or stop"]
+    # what stops is no node's: the job waits, and says that it ran
+    assert words(one, {}) == [
+        "it runs now and is stopped",
+        "run: of 3 pods 3 fit beside the others, 3 on empty nodes",
+    ]
+    assert words([{"id": "a", "options": [option({"count": 41})]}], {}) == [
+        "run: of 41 pods 40 fit beside the others, 40 on empty nodes"
+    ]
+
+
+@pytest.mark.parametrize(("pods", "more"), [(8, ""), (9, " and 1 more"), (10, " and 2 more")])
+def test_eight_nodes_are_named_and_the_others_counted(pods: int, more: str) -> None:
+    on = {f"n{k}": 1 for k in range(pods)}
+    named = ", ".join(list(on)[:8])
+    jobs = [{"id": "a", "options": [option({"count": pods})]}]
+    assert words(jobs, {"a": {"option": "run", "on": {"pods": on}}}) == [f"on {named}{more}"]
+
+
+def test_several_pods_of_a_job_are_told_apart_by_their_names() -> None:
+    both = [{"id": "a", "options": [option({"name": "leader", "count": 1}, {"name": "workers", "count": 2})]}]
+    on = {"leader": {"n0": 1}, "workers": {"n1": 2}}
+    assert words(both, {"a": {"option": "run", "on": on}}) == ["leader on n0", "workers on n1 x2"]
+    assert words(both, {"a": {"option": "run", "on": {"leader": {"n0": 1}}}})[1] == "workers on no node"
+    assert words(both, {}) == [
+        "run: of 1 pods 'leader' 1 fit beside the others, 1 on empty nodes",
+        "run: of 2 pods 'workers' 2 fit beside the others, 2 on empty nodes",
+    ]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_how_many_fit_in_one_place_is_said_of_the_best_one(whole: bool) -> None:
+    asked = option({"count": 30}, required="rack") if whole else option({"count": 30, "required": "rack"})
+    beside = {"id": "b", "options": [option({"count": 7})]}
+    on = {"n0": 4, "n1": 1, "n5": 2}  # five of the first rack, two of the second
+    got = words([{"id": "a", "options": [asked]}, beside], {"b": {"option": "run", "on": {"pods": on}}})
+    assert got == [
+        "run: 30 pods must lie in one rack: 18 fit beside the others (in r1), 20 in an empty one; "
+        "none fits on 1 of 10 nodes (no room of gpu: 1)"
+    ]
+    few = [{"id": "a", "options": [option({"count": 3, "required": "rack"})]}, beside]
+    assert words(few, {}) == [
+        "run: 3 pods must lie in one rack: 3 fit beside the others (in r0), 3 in an empty one"
+    ]
