@@ -318,8 +318,8 @@ class PlacementByBundle(PlacementByShape):
                     one = self.program.classes[of]
                     at = plan["placement"][one.job.id]["on"][one.pods.name]
                     at.pop(name, None)
-                    for _ in range(count):
-                        node = site.fine.nodes[members[next(each)]]
+                    for member in sorted(members[number] for number in islice(each, count)):
+                        node = site.fine.nodes[member]
                         at[node] = at.get(node, 0) + 1
         return plan
 

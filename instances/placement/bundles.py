@@ -24,17 +24,11 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from msgspec.structs import force_setattr
 
+from apportion.instances.placement import rules
 from apportion.instances.placement.choosers import MOST_SHAPES, program
+from apportion.instances.placement.consistency import named_places
 from apportion.instances.placement.goals import is_all_value, parts_of
 from apportion.instances.placement.program import Form, Integers, Program, Row, summed
-from apportion.instances.placement.rules import (
-    DrainRule,
-    LimitRule,
-    MaxMovesRule,
-    MaxStopsRule,
-    SpreadRule,
-    StayRule,
-)
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -51,6 +45,7 @@ __all__ = [
     "bundled_program",
     "bundled_site",
     "is_huge",
+    "leaves_shapes",
     "limiting_rows",
     "shared_level",
     "sharing_rows",
@@ -63,8 +58,10 @@ BY_BUNDLE = "by bundle"
 """The row of nothing that tells rows over bundles."""
 _FEWER = 4
 """So many times fewer bundles than nodes make them worth it."""
+_MANY_PODS = 200
+"""Pairs of a pod and a node from which on nodes are taken together."""
 _MANY, _MANY_UNLIKE, _MANY_ACROSS = 10_000, 100_000, 1_500
-"""Pairs of an option and a node from which on nodes are taken together: alike ones, others, of all places."""
+"""Pairs of an option and a node from which on shapes close nothing more: of alike nodes, others, all."""
 _MANY_LIMITED, _MANY_LIMITED_ALIKE = 500_000, 2_000_000
 """Pairs from which on that is done where places are limited too, which then narrows the nodes: any, alike."""
 _MOST_BUNDLES = 8
@@ -73,6 +70,8 @@ _ALL_SHAPES, _FEWEST_SHAPES = 400_000, 64
 """Placed shapes of all jobs together, and of one job in any case."""
 _HUGE = 1_000_000
 """Pairs of an option and a node from which on placed shapes are not listed to check a bound."""
+_OF_NAMED_PLACES = (rules.ApartRule, rules.AvoidRule, rules.ClosedRule, rules.LimitRule, rules.RequireRule)
+"""Rules of the places that they name, and of no other."""
 MOST_WEIGHT = 2**26
 """The greatest weight of a pod: the sums of all nodes stay far below 2^63."""
 
@@ -110,7 +109,7 @@ class BundledSite(Site):
     used: Mapping[str, Integers] = field(default_factory=dict)
     worth: Fraction = Fraction(0)
     lying: Mapping[str, Integers] = field(default_factory=dict)
-    place_limits: tuple[LimitRule, ...] = ()
+    place_limits: tuple[rules.LimitRule, ...] = ()
     _rooms: dict[Any, Integers] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -237,7 +236,7 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
             _is_one_each(fine.place[level], within.bundle) for level in within.across
         ):
             few = len(within.nodes) <= _MOST_BUNDLES
-            limits = tuple(rule for rule in instance.rules if isinstance(rule, LimitRule))
+            limits = tuple(rule for rule in instance.rules if isinstance(rule, rules.LimitRule))
             found = replace(within, has_patterns=few, place_limits=limits, **kept)
             if all(limit >= 0 for _, places in found.under for _, limit in places):
                 return found
@@ -246,7 +245,7 @@ def bundled_site(instance: PlacementInstance) -> BundledSite | None:
 
 def _bundled(instance: PlacementInstance, fine: Site, *, across: bool) -> BundledSite:
     """Return the bundles of the nodes of one place of every level, or of nodes across these places."""
-    alone, upper = _named_nodes(instance, across=across), fine.levels[:-1]
+    alone, upper = _named_nodes(instance, fine, across=across), fine.levels[:-1]
     worth = _worth_at(instance)
     places = [] if across else [fine.place[level].tolist() for level in upper]
     admits = [
@@ -446,20 +445,28 @@ def weights_in(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def takes_bundles(instance: PlacementInstance) -> bool:
-    """Return whether an instance has so many nodes for its options that bundles are worth it.
-
-    Nodes that are not alike in what they have free leave a weaker bound: of these there must be more, and
-    also where jobs run, as bundles do not tell who moves.
-    """
+    """Return whether an instance has so many nodes for its pods that bundles are worth it."""
     site = bundled_site(instance)
     if site is None or _FEWER * len(site.nodes) > len(site.fine.nodes):
+        return False
+    pods = sum(one.count for job in instance.jobs for option in job.options for one in option.pods)
+    return pods * len(site.fine.nodes) >= _MANY_PODS
+
+
+def leaves_shapes(instance: PlacementInstance) -> bool:
+    """Return whether an instance with bundles has so few nodes that placed shapes may close what they leave.
+
+    Bundles do not tell who moves, and nodes that are not alike in what they have free leave a weaker bound.
+    """
+    site = bundled_site(instance)
+    if site is None:
         return False
     runs = any(job.current is not None for job in instance.jobs)
     most = _MANY if site.is_alike else _MANY_UNLIKE
     if site.has_patterns:
-        limited = any(isinstance(rule, MaxMovesRule) for rule in instance.rules)
+        limited = any(isinstance(rule, rules.MaxMovesRule) for rule in instance.rules)
         most = _MANY if limited or (runs and not site.is_alike) else _MANY_ACROSS
-    return _pairs(instance, site.fine) >= most
+    return _pairs(instance, site.fine) < most
 
 
 def is_huge(instance: PlacementInstance) -> bool:
@@ -482,7 +489,7 @@ def _breakable(instance: PlacementInstance) -> list[Any]:
     return [rule for rule in instance.rules if not _is_anti_affinity(rule, instance)]
 
 
-def _named_nodes(instance: PlacementInstance, *, across: bool) -> set[str]:
+def _named_nodes(instance: PlacementInstance, fine: Site, *, across: bool) -> set[str]:
     """Return the nodes that goals name, in bundles of one place also those of rules and of running jobs.
 
     Of jobs that run only those that must stay, if value comes before who moves.
@@ -492,8 +499,11 @@ def _named_nodes(instance: PlacementInstance, *, across: bool) -> set[str]:
     for job in () if across else instance.jobs:
         if job.current is not None and (bound or job.fixed):
             found.update(*job.current.on.values())
-    for one in (goal for goal in _asked(instance) if not (across and isinstance(goal, DrainRule))):
+    for one in (goal for goal in _asked(instance) if not (across and isinstance(goal, rules.DrainRule))):
         found.update(getattr(one, "nodes", ()))
+        if isinstance(one, _OF_NAMED_PLACES) and one.level == instance.levels[-1]:
+            level, names = one.level, (name for some in named_places(one).values() for name in some)
+            found.update(fine.nodes[at] for at in np.flatnonzero(fine.inside(level, names)))
         to = getattr(one, "to", {})
         found.update(to.values() if isinstance(to, Mapping) else ())
     return found
@@ -523,7 +533,7 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
 
     Where jobs run, value must be the first goal: bundles do not tell who moves.
     """
-    limits = [rule for rule in instance.rules if isinstance(rule, LimitRule)]
+    limits = [rule for rule in instance.rules if isinstance(rule, rules.LimitRule)]
     levels = any(hasattr(one, "level") for one in _asked(instance) if one not in limits)
     if limits and not _limits_loads(instance, limits):
         return False
@@ -538,7 +548,7 @@ def _asks_of_places_by_job(instance: PlacementInstance) -> bool:
     )
 
 
-def _limits_loads(instance: PlacementInstance, limits: Sequence[LimitRule]) -> bool:
+def _limits_loads(instance: PlacementInstance, limits: Sequence[rules.LimitRule]) -> bool:
     """Return whether rules limit loads of places alone, and there is too much to count them node by node."""
     site = site_of(instance)
     alike = all(np.unique(site.free(name)).size < 2 for name in site.limited)
@@ -550,14 +560,15 @@ def _limits_loads(instance: PlacementInstance, limits: Sequence[LimitRule]) -> b
 
 def _are_free_to_move(instance: PlacementInstance) -> bool:
     """Return whether value comes before who moves, and no rule says of which pods do not."""
-    rules = [rule for rule in instance.rules if isinstance(rule, StayRule | MaxMovesRule)]
-    return is_all_value(instance.wanted[0]) and all(map(_leaves_places, rules))
+    of_moves = [rule for rule in instance.rules if isinstance(rule, rules.StayRule | rules.MaxMovesRule)]
+    return is_all_value(instance.wanted[0]) and all(map(_leaves_places, of_moves))
 
 
 def _leaves_places(rule: Any) -> bool:
     """Return whether a rule speaks of nobody's places, but for nodes that all leave, and how many move."""
-    counts = isinstance(rule, MaxMovesRule) and rule.resource == PODS and rule.by is UNSET and not rule.of
-    return counts or isinstance(rule, DrainRule | LimitRule | MaxStopsRule)
+    if isinstance(rule, rules.MaxMovesRule):
+        return (rule.resource, rule.by, rule.of) == (PODS, UNSET, {})
+    return isinstance(rule, rules.DrainRule | rules.LimitRule | rules.MaxStopsRule)
 
 
 def has_anti_affinity(instance: PlacementInstance) -> bool:
@@ -566,20 +577,18 @@ def has_anti_affinity(instance: PlacementInstance) -> bool:
 
 
 def _is_anti_affinity(rule: Any, instance: PlacementInstance) -> bool:
-    if not isinstance(rule, SpreadRule) or (rule.level, rule.by, rule.max) != (instance.levels[-1], "job", 1):
+    asked = (instance.levels[-1], "job", 1)
+    if not isinstance(rule, rules.SpreadRule) or (rule.level, rule.by, rule.max) != asked:
         return False
     return not rule.of and all(len(option.pods) == 1 for job in instance.jobs for option in job.options)
 
 
 def _names_level(instance: PlacementInstance, level: str) -> bool:
-    """Return whether a rule, a goal or pods of an instance speak of a level."""
-    if any(getattr(one, "level", None) == level for one in _asked(instance)):
+    """Return whether pods of an instance, a goal or a rule, but for named places of it, speak of a level."""
+    asked_of = (one for one in _asked(instance) if not isinstance(one, _OF_NAMED_PLACES))
+    if any(getattr(one, "level", None) == level for one in asked_of):
         return True
-    for job in instance.jobs:
-        for option in job.options:
-            asked = [option.required]
-            for pods in option.pods:
-                asked += [pods.required, pods.preferred, *pods.slices]
-            if level in asked:
-                return True
-    return False
+    options = [option for job in instance.jobs for option in job.options]
+    pods = (one for option in options for one in option.pods)
+    asked = (option.required == level for option in options)
+    return any(asked) or any(level in (one.required, one.preferred, *one.slices) for one in pods)

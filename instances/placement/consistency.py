@@ -21,7 +21,7 @@ from apportion.instances.placement.site import PODS, Site, site_of
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.instances.tenants.rules import check_tenants
 
-__all__ = ["groups_of", "noted", "selected_pods"]
+__all__ = ["groups_of", "named_places", "noted", "selected_pods"]
 
 
 def selected(jobs: Iterable[PlacementJob], name: str) -> list[tuple[PlacementJob, str | None]]:
@@ -200,20 +200,24 @@ def _noted_rule(
                 problems.append(Problem(f"{path}.{field}", f"{name!r} must be one pod: name job/pods"))
     if len(problems) > before or level is UNSET:
         return
-    places: list[tuple[str, Iterable[str]]] = []
-    for field in ("places", "limits", "cost"):
-        given = getattr(rule, field, ())
-        if isinstance(given, tuple | dict):
-            places.append((field, given))
-    if hasattr(rule, "main"):
-        places += [("main", [rule.main]), ("spare", [rule.spare])]
-    if isinstance(getattr(rule, "pairs", None), tuple):
-        places.append(("pairs", [name for pair in rule.pairs for name in pair]))
-    for field, names in places:
+    for field, names in named_places(rule).items():
         for name in names:
             if site.named(level, name) is None:
                 said = f"{name!r} is no {level}, or several{did_you_mean(name, site.places[level])}"
                 problems.append(Problem(f"{path}.{field}", said))
+
+
+def named_places(rule: Any) -> dict[str, Iterable[str]]:
+    """Return the places of its level that a rule or a goal names, by field."""
+    given = {field: getattr(rule, field, None) for field in ("places", "limits", "cost")}
+    found: dict[str, Iterable[str]] = {
+        field: names for field, names in given.items() if isinstance(names, tuple | dict)
+    }
+    if hasattr(rule, "main"):
+        found |= {"main": [rule.main], "spare": [rule.spare]}
+    if isinstance(getattr(rule, "pairs", None), tuple):
+        found["pairs"] = [name for pair in rule.pairs for name in pair]
+    return found
 
 
 def _is_one_pod(job: PlacementJob, name: str | None) -> bool:

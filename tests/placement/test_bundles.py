@@ -23,6 +23,7 @@ from apportion.instances.placement.bundles import (
     bundled_program,
     bundled_site,
     is_huge,
+    leaves_shapes,
     shared_level,
     sharing_rows,
     takes_bundles,
@@ -135,7 +136,7 @@ def test_a_thousand_nodes_are_taken_together() -> None:
 
 
 def test_few_nodes_are_not_taken_together() -> None:
-    assert not takes_bundles(generate(1, 30, 4))
+    assert not takes_bundles(generate(1, 6, 2, nodes=4))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -517,13 +518,15 @@ def test_weights_are_read_from_names_as_rows_state_them() -> None:
 
 
 def test_when_nodes_are_taken_together() -> None:
-    """From 1,500 pairs of an option and a node on where only pods speak of places, four nodes a bundle."""
+    """Bundles begin at 200 pairs of a pod and a node, shapes end at 1,500 of an option and a node."""
     few, many = generate_menus(0, 12, 32), generate_menus(0, 16, 32)
     pairs = [32 * sum(len(job.options) for job in one.jobs) for one in (few, many)]
     assert pairs[0] < 1_500 <= pairs[1]
-    assert not takes_bundles(few) and takes_bundles(many) and not is_huge(many)
+    assert takes_bundles(few) and leaves_shapes(few)
+    assert takes_bundles(many) and not leaves_shapes(many) and not is_huge(many)
+    assert not takes_bundles(replace(few, jobs=few.jobs[:0]))
     wide = replace(many, goals=(ValueGoal(), UsedGoal(level="rack")))
-    assert not takes_bundles(wide) and takes_bundles(replace(wide, jobs=generate_menus(0, 120, 32).jobs))
+    assert leaves_shapes(wide) and not leaves_shapes(replace(wide, jobs=generate_menus(0, 120, 32).jobs))
     assert is_huge(generate_menus(0, 400, 992))
     unlike = [replace(group, labels={"name": group.names}) for group in uneven(0).nodes]
     assert not takes_bundles(replace(generate_menus(0, 500, 4), nodes=tuple(unlike)))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 import apportion
 from apportion.core.errors import InvalidInstance
 from apportion.formulations.placement import PlacementByShape
-from apportion.instances.placement.bundles import bundled_site, takes_bundles
+from apportion.instances.placement.bundles import bundled_site, leaves_shapes, takes_bundles
 from apportion.instances.placement.generator import generate_menus
 from apportion.instances.placement.goals import JobsStoppedGoal, ValueGoal
 from apportion.instances.placement.kind import PLACEMENT
@@ -209,14 +209,16 @@ def test_jobs_that_cannot_stay_have_no_bundles_across_places() -> None:
 
 
 def test_who_runs_on_unlike_nodes_or_may_not_move_is_looked_at_node_by_node() -> None:
-    """Bundles begin at 1,500 pairs of an option and a node and at 10,000 where they leave that open."""
+    """Shapes end at 1,500 pairs of an option and a node, at 10,000 where bundles leave open who moves."""
     alike, unlike = (generate_menus(0, 40, 32, fragmented=way, running=0.5) for way in (False, True))
-    assert takes_bundles(alike) and not takes_bundles(unlike)
+    assert takes_bundles(alike) and takes_bundles(unlike)
+    assert leaves_shapes(unlike) and not leaves_shapes(alike)
     waiting = tuple(replace(job, current=None) for job in unlike.jobs)
-    assert takes_bundles(replace(unlike, jobs=waiting))
-    assert not takes_bundles(replace(alike, rules=(MaxMovesRule(limit=5),)))
-    assert takes_bundles(replace(alike, rules=(MaxStopsRule(limit=5),)))
-    assert takes_bundles(replace(generate_menus(0, 140, 96, running=0.5), rules=(MaxMovesRule(limit=5),)))
+    assert not leaves_shapes(replace(unlike, jobs=waiting))
+    assert leaves_shapes(replace(alike, rules=(MaxMovesRule(limit=5),)))
+    assert not leaves_shapes(replace(alike, rules=(MaxStopsRule(limit=5),)))
+    many = replace(generate_menus(0, 140, 96, running=0.5), rules=(MaxMovesRule(limit=5),))
+    assert takes_bundles(many) and not leaves_shapes(many)
     for rule in (MaxMovesRule(limit=5, resource="gpu"), MaxMovesRule(limit=5, of={"j0": 1})):
         assert not bundled_site(replace(alike, rules=(rule,))).across
 

@@ -155,7 +155,7 @@ def export(
     out: str,
 ) -> None:
     """Write the compiled model for any other solver, names kept; or what Kueue is to do."""
-    from apportion.solving.pipeline import exported
+    from apportion.solving.api import exported
 
     check_target(out)
     instance = source.instance()

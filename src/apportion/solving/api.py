@@ -7,7 +7,7 @@ every question is one `solve`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
@@ -20,18 +20,20 @@ from apportion.core.extension_points import loaded
 from apportion.core.options import Incumbent, SolveOptions
 from apportion.core.outcome import Report, Termination
 from apportion.core.solution import Planned, PlanT, Solution
+from apportion.formulations.protocol import LinearFormulation
+from apportion.instances import Instance
 from apportion.instances.kinds import kind_of
 from apportion.instances.tenants.check import exceeded_today
 from apportion.instances.tenants.ledger import is_tenanted, shares_are_due
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack
 from apportion.solving import registry
 from apportion.solving.call import Subject, kind_of_any
-from apportion.solving.pipeline import Compiler, solved, structured
+from apportion.solving.pipeline import Compiler, compiled, solved, structured
 
 if TYPE_CHECKING:
     from apportion.solvers.strict_order import Answer, InOrder, Integers
 
-__all__ = ["check", "solve", "solve_compiled", "solve_in_order"]
+__all__ = ["check", "exported", "solve", "solve_compiled", "solve_in_order"]
 
 _LARGEST = 500_000_000
 """Sums stay below this, where the billionth that a proof of optimality may leave open is less than a unit."""
@@ -173,6 +175,47 @@ def solve_compiled(
         return found
     exceeded = tuple(exceeded_today(kind_of(instance), instance))
     return replace(found, notes=(*exceeded, *found.notes)) if exceeded else found
+
+
+def exported(instance: Instance, to: str, formulation: str | None = None) -> bytes:
+    """Compile an instance and return its linear model as text, in the instance's own names.
+
+    What the instance asks and the model does not is said in comments at the head of the text.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    to
+        ``"lp"`` or ``"mps"``.
+    formulation
+        Name of the formulation; the kind's first one by default.
+
+    Raises
+    ------
+    InvalidOption
+        If the kind has no such formulation.
+    """
+    from apportion.solvers.general import export
+
+    entry = registry.formulation(kind_of(instance).name, formulation)
+    if entry.produces == "linear":
+        made: object = compiled(instance, entry)
+        model = cast(LinearFormulation, made).model
+    else:
+        structure = structured(instance, entry)
+        made, model = getattr(structure, "formulation", structure), structure.lowered(None).model
+    text: str = export.to_lp(model) if to == "lp" else export.to_mps(model)
+    sign = "\\" if to == "lp" else "*"
+    return "".join([*(f"{sign} {said}\n" for said in _left_out(instance, made)), text]).encode()
+
+
+def _left_out(instance: Instance, made: object) -> Iterator[str]:
+    """Yield what an instance asks of a plan and the model of it does not."""
+    if getattr(made, "relaxes", False) or getattr(made, "sums_pools", False):
+        yield "A RELAXATION: that a choice fits on nodes or machines, each whole, is not in this model."
+    if shares_are_due(instance):
+        yield "A RELAXATION: guarantees and fair shares of tenants come first and are not in this model."
 
 
 def solve_in_order(

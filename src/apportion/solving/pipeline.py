@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -29,9 +30,9 @@ from apportion.formulations.protocol import (
     PlacedFormulation,
 )
 from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
-from apportion.instances import Instance, kind_of
+from apportion.instances import kind_of
 from apportion.instances.tenants.check import with_what_is_kept
-from apportion.instances.tenants.ledger import is_tenanted, shares_are_due
+from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.general.guard import engines_noted
@@ -50,6 +51,7 @@ from apportion.solving.compiled_model import (
 from apportion.solving.exact_recheck import decided_exactly
 from apportion.solving.judge import Checked, certified_bound, judge, usable
 from apportion.solving.on_nodes import PlacedStructure
+from apportion.solving.refinement import closed, is_open
 from apportion.solving.registry import FORMULATIONS, Backend, FormulationEntry, formulation
 
 __all__ = [
@@ -58,7 +60,6 @@ __all__ = [
     "compiled",
     "conclude",
     "entry_of",
-    "exported",
     "known_prices",
     "menus_of_tenants",
     "solved",
@@ -156,47 +157,6 @@ def structure_of(found: Formulation, entry: FormulationEntry) -> CompiledModel:
     if entry.on_nodes:
         return PlacedStructure(cast(PlacedFormulation, found))
     return CompiledKnapsack(cast(KnapsackFormulation, found))
-
-
-def exported(instance: Instance, to: str, formulation: str | None = None) -> bytes:
-    """Compile an instance and return its linear model as text, in the instance's own names.
-
-    What the instance asks and the model does not is said in comments at the head of the text.
-
-    Parameters
-    ----------
-    instance
-        The instance.
-    to
-        ``"lp"`` or ``"mps"``.
-    formulation
-        Name of the formulation; the kind's first one by default.
-
-    Raises
-    ------
-    InvalidOption
-        If the kind has no such formulation.
-    """
-    from apportion.solvers.general import export
-
-    entry = registry.formulation(kind_of(instance).name, formulation)
-    if entry.produces == "linear":
-        made: object = compiled(instance, entry)
-        model = cast(LinearFormulation, made).model
-    else:
-        structure = structured(instance, entry)
-        made, model = getattr(structure, "formulation", structure), structure.lowered(None).model
-    text: str = export.to_lp(model) if to == "lp" else export.to_mps(model)
-    sign = "\\" if to == "lp" else "*"
-    return "".join([*(f"{sign} {said}\n" for said in _left_out(instance, made)), text]).encode()
-
-
-def _left_out(instance: Instance, made: object) -> Iterator[str]:
-    """Yield what an instance asks of a plan and the model of it does not."""
-    if getattr(made, "relaxes", False) or getattr(made, "sums_pools", False):
-        yield "A RELAXATION: that a choice fits on nodes or machines, each whole, is not in this model."
-    if shares_are_due(instance):
-        yield "A RELAXATION: guarantees and fair shares of tenants come first and are not in this model."
 
 
 def start_from(structure: CompiledModel, given: object, log: Log, running: Sequence[object] = ()) -> Start:
@@ -445,10 +405,47 @@ def solved(
     """
     call = Call(instance, kind_of_any(instance), options)
     entry = entry_of(instance, formulation)
+    finer = None if formulation is not None or options.work_limit is not None else _finer(instance, entry)
+
+    def by(entry: FormulationEntry, limited: Call, start: Any, known: KnownBound | None) -> Solution:
+        return _solved_by(
+            entry, limited, compiler, backend, start, known, proof=proof, free=formulation is None
+        )
+
+    with defer_interrupt():
+        with released():
+            found = by(entry, call, warm_start, bounded)
+        if finer is not None and is_open(found) and not call.is_late():
+            first, then = found, finer
+            found = _interruptible(found, lambda: closed(first, call, partial(by, then)))
+        if proof and found.termination is not Termination.INTERRUPTED:
+            found = _proved(found, call)
+        return found
+
+
+def _finer(subject: Subject, entry: FormulationEntry) -> FormulationEntry | None:
+    """Return the formulation that may close what an entry leaves open, ``None`` for none."""
+    if entry.left_open is None or not loaded(entry.left_open[0])(subject):
+        return None
+    return formulation(kind_of_any(subject).name, entry.left_open[1])
+
+
+def _solved_by(
+    entry: FormulationEntry,
+    call: Call,
+    compiler: Compiler,
+    backend: str | registry.Backend,
+    warm_start: Any,
+    bounded: KnownBound | None,
+    *,
+    proof: bool,
+    free: bool,
+) -> Solution:
+    """Solve in one formulation; where another may take its place and its model only relaxes, in that one."""
     chosen, reason = chosen_backend(backend, entry)
-    ordered = call.kind.in_id_order(instance) if options.deterministic else instance
+    ordered = call.kind.in_id_order(call.instance) if call.options.deterministic else call.instance
     structure = compiler(ordered, entry)
-    if formulation is None and (backend == "auto" or chosen.accepts == "linear") and structure.relaxes:
+    if free and (backend == "auto" or chosen.accepts == "linear") and structure.relaxes:
         entry = registry.formulation(call.kind.name, entry.where_relaxed)
         chosen, reason = chosen_backend(backend, entry)
     call.log.lap("compile")
@@ -480,8 +477,6 @@ def solved(
             solution = _tested(solution, call)
         elif own and not proof and not hold.struck and solution.certificate.source == "solver":
             solution = _walked(solution, structure.model, call)
-        if proof and not hold.struck:
-            solution = _proved(solution, call)
         return replace(solution, termination=Termination.INTERRUPTED) if hold.struck else solution
 
 

@@ -146,6 +146,9 @@ class FormulationEntry:
         The formulation that takes its place for an instance of which its model is a relaxation only.
     where_large
         ``"module:function"`` that says of an instance whether another formulation takes its place, and which.
+    left_open
+        ``"module:function"`` that says of an instance whether another formulation may close what this one
+        leaves open, and which.
     """
 
     name: str
@@ -156,6 +159,7 @@ class FormulationEntry:
     on_nodes: bool = False
     where_relaxed: str | None = None
     where_large: tuple[str, str] | None = None
+    left_open: tuple[str, str] | None = None
     levels: FormulationEntry | None = None
     explained: FormulationEntry | None = None
 
@@ -232,6 +236,7 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                         "apportion.formulations.placement_bundles:PlacementByBundle",
                         description="how many pods lie in a bundle of alike nodes, then on which of these",
                         on_nodes=True,
+                        left_open=("apportion.instances.placement.bundles:leaves_shapes", "by_shape"),
                     ),
                     FormulationEntry(
                         "by_pod",
