@@ -277,11 +277,11 @@ def _three_types(jobs: int) -> dict[str, int]:
     return {"t4": jobs // 100 * 128, "v100": jobs // 100 * 64, "a100": jobs // 100 * 64}
 
 
-def _placement(seed: int, jobs: int, racks: int) -> Any:
-    """Make a placement on racks of eight nodes, two fifths of whose jobs run already."""
+def _placement(seed: int, jobs: int, racks: int, scattered: bool = False) -> Any:
+    """Make a placement on racks of eight nodes, two fifths of whose jobs run already; or of single GPUs."""
     from apportion.instances.placement.generator import generate
 
-    return generate(seed, jobs, racks)
+    return generate(seed, jobs, racks, scattered=scattered)
 
 
 def _placement_menus(seed: int, jobs: int, nodes: int, fragmented: bool = False, running: float = 0.0) -> Any:

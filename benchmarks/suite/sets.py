@@ -268,7 +268,10 @@ GENERATED: tuple[GeneratedSet, ...] = (
         name="racks-of-nodes",
         family="placement",
         maker="placement",
-        grid=tuple({"jobs": jobs, "racks": jobs // 15} for jobs in (30, 60, 120, 240)),
+        grid=(
+            *({"jobs": jobs, "racks": jobs // 15} for jobs in (30, 60, 120, 240)),
+            *({"jobs": jobs, "racks": jobs // 15, "scattered": True} for jobs in (30, 60, 120)),
+        ),
         size="jobs",
         limit_s=20.0,
         quick_ours=1,
