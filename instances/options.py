@@ -181,6 +181,9 @@ class OptionSet:
     running
         ``running(instance)``: plans, perhaps of too much, in which what runs stays as it is and nothing else
         is given out, or nothing at all. A search may begin with the first that is one.
+    first_fit
+        ``first_fit(instance, late, enough)``: a plan found job by job, ``None`` for none, in the time until
+        `late`, made better in that until `enough`.
     in_one_sum
         ``in_one_sum(instance)``: the instance whose objective is the objective and the goals in one sum, and
         the weights; ``None`` where no such sum is exact.
@@ -210,6 +213,7 @@ class OptionSet:
     goals: Callable[[Any], Mapping[str, bool]] = lambda _: {}
     reached: Callable[[Any, Any], Mapping[str, int]] | None = None
     running: Callable[[Any], Sequence[Mapping[str, Any]]] | None = None
+    first_fit: Callable[[Any, Callable[[], bool], Callable[[], bool]], Mapping[str, Any] | None] | None = None
     in_one_sum: Callable[[Any], OneSum | None] = lambda _: None
     goal: Callable[[Any], Any] | None = None
     pools: Callable[[Any], Sequence[Pool]] = lambda _: ()

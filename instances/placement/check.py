@@ -24,7 +24,7 @@ from apportion.instances.placement.schema import (
 )
 from apportion.instances.placement.site import Site, needs_of_room, site_of
 
-__all__ = ["check", "exact_objective", "goal_sums"]
+__all__ = ["broken_rules", "check", "exact_objective", "goal_sums", "misplaced"]
 
 
 def check(instance: PlacementInstance, plan: Any) -> Report:
@@ -39,10 +39,22 @@ def check(instance: PlacementInstance, plan: Any) -> Report:
     placed = Placed(instance, site, given)
     wrong += _jobs(placed)
     wrong += _nodes(placed)
-    for rule in instance.rules:
-        name = str(rule.__struct_config__.tag)
-        wrong += [Violation(name, where, said) for where, said in _RULES[type(rule)](placed, rule)]
+    wrong += broken_rules(placed)
     return Report(float(_total(placed, instance.wanted[0])), tuple(wrong))
+
+
+def misplaced(instance: PlacementInstance, given: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield what is wrong with what jobs get, one by one: its form, or else its options and its pods."""
+    site = site_of(instance)
+    wrong = [*_shapes(instance, given, site)]
+    yield from wrong or _jobs(Placed(instance, site, given))
+
+
+def broken_rules(placed: Placed) -> Iterator[Violation]:
+    """Yield what a plan breaks of the rules of its instance."""
+    for rule in placed.instance.rules:
+        name = str(rule.__struct_config__.tag)
+        yield from (Violation(name, where, said) for where, said in _RULES[type(rule)](placed, rule))
 
 
 def exact_objective(instance: PlacementInstance, plan: Mapping[str, Any]) -> Fraction:

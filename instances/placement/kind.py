@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from fractions import Fraction
@@ -134,6 +134,14 @@ def _running(instance: PlacementInstance) -> Sequence[Mapping[str, Any]]:
     now = {job.id: job.current for job in instance.jobs if job.current is not None}
     stay = {job: {"option": one.option, "on": one.on} for job, one in now.items()}
     return {"placement": stay}, {"placement": {}}
+
+
+def _first_fit(
+    instance: PlacementInstance, late: Callable[[], bool], enough: Callable[[], bool]
+) -> Mapping[str, Any] | None:
+    from apportion.instances.placement.first_fit import first_fit
+
+    return first_fit(instance, late, enough)
 
 
 def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, int]:
@@ -322,6 +330,7 @@ OPTION_SET = OptionSet(
     goals=_later_goals,
     reached=_reached,
     running=_running,
+    first_fit=_first_fit,
     relaxes=True,
     sums=_sums,
     columns=_all_columns,

@@ -1,25 +1,38 @@
 """What of a solver's claim survives: termination, bound and its source, from checked facts only.
 
-The verified bound is computed vectorised and rounded outward, or exactly where rounding would show.
+The verified bound is computed vectorised and rounded outward, or exactly where rounding would show. What an
+answer leaves open, another formulation may close: `closed` keeps the better of both.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from apportion.core.options import Multipliers, Point, Start
+from apportion.core.options import KnownBound, Multipliers, Point, Start
 from apportion.core.outcome import Outcome, Report, Termination, meets, relative_gap
-from apportion.core.solution import GoalResult
+from apportion.core.solution import GoalResult, Solution
 from apportion.instances.kinds import ProblemType
-from apportion.solving.call import Call, Subject
+from apportion.solving.call import Call, Log, Subject
 from apportion.solving.compiled_model import CompiledModel, PlanOrPoint
 
-__all__ = ["DECIDED", "Asked", "Checked", "Verdict", "certified_bound", "checked_plan", "judge", "outward"]
+__all__ = [
+    "DECIDED",
+    "Asked",
+    "Checked",
+    "Verdict",
+    "certified_bound",
+    "checked_plan",
+    "closed",
+    "is_open",
+    "judge",
+    "outward",
+]
 
 
 DECIDED = (Termination.OPTIMAL, Termination.GAP_REACHED)
@@ -251,3 +264,55 @@ def _without_plan(claimed: Termination, notes: list[str]) -> Termination:
         notes.append(f"the claim {claimed.value!r} comes without a plan that passes the check")
         return Termination.ERROR
     return claimed
+
+
+def is_open(solution: Solution) -> bool:
+    """Return whether a search has come to an end that decides less than all goals."""
+    if solution.termination is Termination.OPTIMAL:
+        return not all(goal.proven for goal in solution.goals)
+    return solution.termination in (Termination.NODE_LIMIT, Termination.SOLUTION_LIMIT)
+
+
+def closed(found: Solution, call: Call, by: Callable[[Call, Any, KnownBound | None], Solution]) -> Solution:
+    """Return the better of an answer and another one that begins with its plan and its bound.
+
+    Parameters
+    ----------
+    found
+        The answer.
+    call
+        The call, in what is left of which the other one is found.
+    by
+        ``by(call, start, bound)``: the other answer.
+    """
+    bound, source = found.certificate.bound, found.certificate.source
+    # what prices show of one model is the claim of a search about another one
+    claim = "branch_and_bound" if source == "multipliers" else source
+    known = None if bound is None or claim is None else KnownBound(bound, claim)
+    again = by(replace(call, options=call.remaining(), log=Log()), found, known)
+    notes, times = (*found.notes, *again.notes), {**again.times, "total": call.log.elapsed}
+    if _rank(again, call) < _rank(found, call):
+        best = found
+    elif found.termination is Termination.OPTIMAL and again.objective == found.objective:
+        best = replace(found, plan=again.plan, report=again.report, goals=again.goals)
+    else:
+        best = again
+    ended = again.termination is Termination.INTERRUPTED
+    return replace(
+        best,
+        notes=tuple(dict.fromkeys(notes)),
+        times=times,
+        termination=again.termination if ended else best.termination,
+    )
+
+
+def _rank(solution: Solution, call: Call) -> tuple[float, ...]:
+    """Return what makes an answer better than another, in this order."""
+    if solution.objective is None:
+        return (-math.inf,)
+    signs = (-1 if goal.sense == "minimize" else 1 for goal in solution.goals)
+    goals = (sign * goal.value for sign, goal in zip(signs, solution.goals, strict=True))
+    proven = sum(goal.proven for goal in solution.goals)
+    worth = float(f"{solution.objective:.12g}")  # equal sums of doubles differ in the last digits
+    optimal = solution.termination is Termination.OPTIMAL
+    return (worth if call.maximizes else -worth, *goals, optimal, proven)

@@ -49,9 +49,8 @@ from apportion.solving.compiled_model import (
     rows_of,
 )
 from apportion.solving.exact_recheck import decided_exactly
-from apportion.solving.judge import Checked, certified_bound, judge, usable
+from apportion.solving.judge import Checked, certified_bound, closed, is_open, judge, usable
 from apportion.solving.on_nodes import PlacedStructure
-from apportion.solving.refinement import closed, is_open
 from apportion.solving.registry import FORMULATIONS, Backend, FormulationEntry, formulation
 
 __all__ = [
@@ -73,6 +72,8 @@ _CLAIMS = (Termination.OPTIMAL, Termination.GAP_REACHED, Termination.INFEASIBLE,
 
 _SAME = 1e-12
 """Relative difference of objectives that counts as none."""
+_FIRST_FIT = (0.3, 0.1)
+"""Shares of the time left in which every job is placed once, and in which that is made better."""
 _SHORT = 0.1
 """Seconds left from which on a search begins with what runs,"""
 _MANY_OPTIONS = 20_000
@@ -407,11 +408,8 @@ def solved(
     entry = entry_of(instance, formulation)
     finer = None if formulation is not None or options.work_limit is not None else _finer(instance, entry)
 
-    def by(entry: FormulationEntry, limited: Call, start: Any, known: KnownBound | None) -> Solution:
-        return _solved_by(
-            entry, limited, compiler, backend, start, known, proof=proof, free=formulation is None
-        )
-
+    free = formulation is None
+    by = partial(_solved_by, compiler=compiler, backend=backend, proof=proof, free=free)
     with defer_interrupt():
         with released():
             found = by(entry, call, warm_start, bounded)
@@ -433,17 +431,18 @@ def _finer(subject: Subject, entry: FormulationEntry) -> FormulationEntry | None
 def _solved_by(
     entry: FormulationEntry,
     call: Call,
-    compiler: Compiler,
-    backend: str | registry.Backend,
     warm_start: Any,
     bounded: KnownBound | None,
     *,
+    compiler: Compiler,
+    backend: str | registry.Backend,
     proof: bool,
     free: bool,
 ) -> Solution:
     """Solve in one formulation; where another may take its place and its model only relaxes, in that one."""
     chosen, reason = chosen_backend(backend, entry)
     ordered = call.kind.in_id_order(call.instance) if call.options.deterministic else call.instance
+    first = () if warm_start is not None or entry.on_nodes else tuple(_first_fit(call, ordered))
     structure = compiler(ordered, entry)
     if free and (backend == "auto" or chosen.accepts == "linear") and structure.relaxes:
         entry = registry.formulation(call.kind.name, entry.where_relaxed)
@@ -456,6 +455,7 @@ def _solved_by(
         # a search of so many options, or of so little time, may not come to as much by itself
         with_running = many or (left is not None and left < _SHORT)
         running = () if plans_of is None or not with_running else plans_of(ordered)
+        running = (*first, *running)
         known = start_from(structure, warm_start, call.log, running)
         if bounded is not None:
             known = replace(known, bound=bounded)
@@ -478,6 +478,17 @@ def _solved_by(
         elif own and not proof and not hold.struck and solution.certificate.source == "solver":
             solution = _walked(solution, structure.model, call)
         return replace(solution, termination=Termination.INTERRUPTED) if hold.struck else solution
+
+
+def _first_fit(call: Call, ordered: Subject) -> Iterator[Any]:
+    """Yield the plan of a kind that finds one job by job, in a part of the time."""
+    of_kind = None if call.kind.option_set is None else call.kind.option_set.first_fit
+    if of_kind is None:
+        return
+    began, left = call.log.elapsed, math.inf if call.seconds_left is None else call.seconds_left
+    over = [partial(lambda share: call.log.elapsed - began > share * left, share) for share in _FIRST_FIT]
+    if (plan := of_kind(ordered, *over)) is not None:
+        yield plan
 
 
 def _is_in_doubt(solution: Solution, tried: Attempt, call: Call) -> bool:

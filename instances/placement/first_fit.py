@@ -1,0 +1,337 @@
+"""A placement found job by job under all rules: what a search over single pods begins with.
+
+Jobs come by their value for the greatest share of a resource that they take, or by value. Each gets its
+best option for which a place is found: the tightest or the emptiest one, its nodes filled one by one, the
+fullest or the emptiest first, or evenly. The checker says whether the rules are kept. Then some jobs are
+taken out again and all that wait are tried anew, which stays if it is worth as much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from random import Random
+from typing import Any, Literal
+
+import numpy as np
+from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
+
+from apportion.instances.placement.check import broken_rules, check, misplaced
+from apportion.instances.placement.goals import is_all_value
+from apportion.instances.placement.placed import Placed
+from apportion.instances.placement.schema import (
+    PlacementInstance,
+    PlacementJob,
+    PlacementOption,
+    PlacementPods,
+)
+from apportion.instances.placement.site import site_of
+from apportion.instances.tenants.ledger import is_tenanted
+
+__all__ = ["first_fit"]
+
+_FEW = 1_000
+"""Pairs of a pod and a node below which a search needs no help."""
+_TRIES, _OUT = 5_000, 3
+"""Places tried for jobs after some were taken out, and how many of these at most at a time."""
+_PLACES = 3
+"""Places in which an option is tried."""
+
+_Order = Literal["fullest", "emptiest", "even"]
+_ORDERS: tuple[_Order, ...] = ("fullest", "emptiest", "even")
+_State = tuple[dict[str, Any], dict[str, float], dict[str, NDArray[np.int64]]]
+_Found = dict[str, dict[str, int]]
+"""By the name of pods, how many are at every node."""
+
+
+def first_fit(
+    instance: PlacementInstance, late: Callable[[], bool], enough: Callable[[], bool]
+) -> dict[str, Any] | None:
+    """Return a plan found job by job; ``None`` of few pods, beside tenants, and where none was found.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    late
+        Whether the time is over for placing every job once.
+    enough
+        Whether the time is over for taking jobs out again.
+    """
+    pods = sum(one.count for job in instance.jobs for option in job.options for one in option.pods)
+    if is_tenanted(instance) or pods * len(site_of(instance).nodes) < _FEW:
+        return None
+    fit = _FirstFit(instance)
+    if not fit.begins():
+        return None
+    of_value, begun, found = is_all_value(instance.wanted[0]), fit.state(), list[_State]()
+    for jobs in fit.orders[: 2 if of_value else 1]:
+        fit.back_to(begun)
+        fit.fill(jobs, late)
+        found.append(fit.state())
+    fit.back_to(max(found, key=_worth_of))
+    if of_value:
+        fit.improve(enough)
+    plans = ({"placement": fit.plan}, {"placement": fit.present})
+    reports = [(check(instance, plan), plan) for plan in plans]
+    good = [(report.objective or 0.0, plan) for report, plan in reports if report.feasible]
+    return max(good if of_value else good[:1], key=itemgetter(0), default=(0.0, None))[1]
+
+
+class _FirstFit:
+    """A plan in the making, and what it leaves free.
+
+    Attributes
+    ----------
+    orders
+        Orders in which jobs are tried: by value for what they take, and by value; those that must run first.
+    plan
+        By job its option and where its pods are.
+    present
+        The same of jobs that may stay as they are.
+    """
+
+    def __init__(self, instance: PlacementInstance) -> None:
+        self.instance, self._site = instance, site_of(instance)
+        self._free = {name: self._site.free(name) for name in self._site.limited}
+        self._whole = {name: max(int(free.sum()), 1) for name, free in self._free.items()}
+        self.plan: dict[str, Any] = {}
+        self._tried = 0
+        self._runs = self._running()
+        self.present = {job: {"option": option.id, "on": on} for job, (option, on) in self._runs.items()}
+        self._worths: dict[str, float] = {}
+        self.orders = [
+            sorted(instance.jobs, key=lambda job: (not job.required, -of(job)))
+            for of in (self._density, lambda job: max(map(_worth, job.options), default=0.0))
+        ]
+
+    def _density(self, job: PlacementJob) -> float:
+        return max((_worth(one) / max(self._share(one), 1e-9) for one in job.options), default=0.0)
+
+    def _share(self, option: PlacementOption) -> float:
+        taken = {name: sum(one.count * one.takes(name) for one in option.pods) for name in self._free}
+        return max(amount / self._whole[name] for name, amount in taken.items())
+
+    def begins(self) -> bool:
+        """Take what must stay as it is, or all that runs where a rule wants that; return whether one does."""
+        for every in (False, True):
+            for job in self.instance.jobs:
+                runs = self._runs.get(job.id)
+                if runs is not None and (job.fixed or every) and job.id not in self.plan:
+                    self._take(job, *runs)
+            if self._keeps_rules():
+                return True
+        return False
+
+    def _running(self) -> dict[str, tuple[PlacementOption, _Found]]:
+        """Return the option of every job that may stay as it is, and where its pods are."""
+        found = dict[str, tuple[PlacementOption, _Found]]()
+        for job in self.instance.jobs:
+            option = next((one for one in job.options if job.current and one.id == job.current.option), None)
+            if job.current is not None and option is not None:
+                found[job.id] = option, {name: dict(on) for name, on in job.current.on.items()}
+        wrong = {""}
+        while wrong:  # what nodes that are gone leave of the form comes before what jobs ask
+            given = {job: {"option": option.id, "on": on} for job, (option, on) in found.items()}
+            wrong = {one.subject.partition("/")[0] for one in misplaced(self.instance, given)} & found.keys()
+            found = {job: one for job, one in found.items() if job not in wrong}
+        return found
+
+    def fill(self, jobs: list[PlacementJob], late: Callable[[], bool]) -> None:
+        """Place those of some jobs that have nothing, as long as there is time.
+
+        The rules are asked of all together, then of either half where these break one.
+        """
+        jobs = [job for job in jobs if job.id not in self.plan and not job.fixed]
+        if late() or not jobs:
+            return
+        before = self.state()
+        for job in jobs:
+            self._place(job, alone=len(jobs) == 1)
+        if len(jobs) > 1 and not self._keeps_rules():
+            self.back_to(before)
+            half = len(jobs) // 2
+            self.fill(jobs[:half], late)
+            self.fill(jobs[half:], late)
+
+    def improve(self, late: Callable[[], bool]) -> None:
+        """Take some jobs out and try all that wait anew; keep what is worth as much."""
+        rng = Random(0)
+        most = self._tried + _TRIES
+        while self._tried < most:
+            self._tried += 1
+            waiting = [job for job in self.orders[0] if job.id not in self.plan and job.options]
+            placed = [job for job in self.orders[0] if job.id in self.plan and not job.fixed]
+            if late() or not waiting or not placed:
+                return
+            before = self.state()
+            for job in rng.sample(placed, min(len(placed), rng.randint(1, _OUT))):
+                self._drop(job)
+            first = rng.choice(waiting)
+            self.fill([first, *(job for job in self.orders[0] if job is not first)], late)
+            lost = any(job.required and job.id not in self.plan for job in placed)
+            if lost or _worth_of(self.state()) < _worth_of(before):
+                self.back_to(before)
+
+    def state(self) -> _State:
+        """Return what there is, to come back to."""
+        return _copied((self.plan, self._worths, self._free))
+
+    def back_to(self, state: _State) -> None:
+        """Have what there was."""
+        self.plan, self._worths, self._free = _copied(state)
+
+    def _place(self, job: PlacementJob, *, alone: bool) -> None:
+        """Give a job its best option that has a place, under the rules if alone."""
+        for option in sorted(job.options, key=_worth, reverse=True):
+            if option.id in job.forbidden or job.pinned not in (None, option.id):
+                continue
+            for on in self._ways(job, option):
+                self._take(job, option, on)
+                self._tried += 1
+                if not alone or self._keeps_rules():
+                    return
+                self._drop(job)
+
+    def _take(self, job: PlacementJob, option: PlacementOption, on: _Found) -> None:
+        self.plan[job.id] = {"option": option.id, "on": on}
+        self._worths[job.id] = _worth(option) + sum(
+            count * pods.value_at.get(node, 0.0)
+            for pods in option.pods
+            for node, count in on.get(pods.name, {}).items()
+        )
+        self._use(option, on, 1)
+
+    def _drop(self, job: PlacementJob) -> None:
+        had = self.plan.pop(job.id, None)
+        if had is not None:
+            del self._worths[job.id]
+            self._use(next(one for one in job.options if one.id == had["option"]), had["on"], -1)
+
+    def _has_room(self, option: PlacementOption, on: _Found) -> bool:
+        self._use(option, on, 1)
+        fits = all(int(free.min(initial=0)) >= 0 for free in self._free.values())
+        self._use(option, on, -1)
+        return fits
+
+    def _use(self, option: PlacementOption, on: _Found, sign: int) -> None:
+        for pods in option.pods:
+            for node, count in on.get(pods.name, {}).items():
+                for name, free in self._free.items():
+                    free[self._site.number[node]] -= sign * count * pods.takes(name)
+
+    def _keeps_rules(self) -> bool:
+        return next(broken_rules(Placed(self.instance, self._site, self.plan)), None) is None
+
+    def _ways(self, job: PlacementJob, option: PlacementOption) -> Iterator[_Found]:
+        """Yield where the pods of an option can be, where they are first."""
+        everywhere = np.ones(len(self._site.nodes), np.bool_)
+        tried = list[_Found]()
+        runs = self._runs.get(job.id)
+        if runs is not None and runs[0] is option and self._has_room(*runs):
+            tried.append(runs[1])
+            yield runs[1]
+        for inside in self._places(option.pods, option.required, everywhere):
+            for order in _ORDERS:
+                free, found = {name: own.copy() for name, own in self._free.items()}, _Found()
+                fits = all(self._filled(pods, inside, order, free, found) for pods in option.pods)
+                if fits and found not in tried:
+                    yield found
+                    tried.append(found)
+
+    def _places(
+        self, each: tuple[PlacementPods, ...], level: str | UnsetType, inside: NDArray[np.bool_]
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Yield places of a level that seem to hold pods, the tightest first, then the emptiest."""
+        if level is UNSET:
+            yield inside
+            return
+        place, size = self._site.place[level], len(self._site.places[level])
+        rooms = [
+            np.bincount(place, np.where(inside, self._site.rooms(pods, self._free), 0), size) for pods in each
+        ]
+        fits = np.all([own >= pods.fewest for own, pods in zip(rooms, each, strict=True)], axis=0)
+        held = np.flatnonzero(fits)
+        order = held[np.argsort(np.sum(rooms, axis=0)[held], kind="stable")].tolist()
+        for at in dict.fromkeys([*order[: _PLACES - 1], *order[-1:]]):
+            yield inside & (place == at)
+
+    def _filled(
+        self,
+        pods: PlacementPods,
+        inside: NDArray[np.bool_],
+        order: _Order,
+        free: dict[str, NDArray[np.int64]],
+        found: _Found,
+    ) -> bool:
+        """Find nodes for pods of one kind, as many as there are or the fewest at least; take them."""
+        for place in self._places((pods,), pods.required, inside):
+            rooms = np.where(place, self._site.rooms(pods, free), 0)
+            taken = self._by_slices(pods, rooms, order, free)
+            if int(taken.sum()) < pods.fewest:
+                continue
+            for at in np.flatnonzero(taken).tolist():
+                found.setdefault(pods.name, {})[self._site.nodes[at]] = int(taken[at])
+            for name, own in free.items():
+                own -= taken * pods.takes(name)
+            found.setdefault(pods.name, {})
+            return True
+        return False
+
+    def _by_slices(
+        self, pods: PlacementPods, rooms: NDArray[np.int64], order: _Order, free: dict[str, NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Return int64 [nodes]: how many pods every node gets, a multiple in each place of slices."""
+        taken = np.zeros_like(rooms)
+        if not pods.slices:
+            return _spread(rooms, pods.count, order, self._load(pods, free))
+        level = max(pods.slices, key=lambda one: len(self._site.places[one]))
+        unit, left = math.lcm(*pods.slices.values()), pods.count
+        place = self._site.place[level]
+        here = np.bincount(place, rooms, len(self._site.places[level])).astype(np.int64) // unit * unit
+        for at in np.argsort(-here, kind="stable").tolist():
+            some = min(int(here[at]), left // unit * unit)
+            taken += _spread(np.where(place == at, rooms, 0), some, order, self._load(pods, free))
+            left -= some
+        return taken
+
+    def _load(self, pods: PlacementPods, free: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return what is free of the resource of which pods take the greatest part."""
+        return free[max(free, key=lambda name: pods.takes(name) / self._whole[name])]
+
+
+def _copied(state: _State) -> _State:
+    plan, worths, free = state
+    return dict(plan), dict(worths), {name: own.copy() for name, own in free.items()}
+
+
+def _worth_of(state: _State) -> float:
+    return math.fsum(state[1].values())
+
+
+def _worth(option: PlacementOption) -> float:
+    return option.value + sum(pods.count * pods.value for pods in option.pods)
+
+
+def _spread(
+    rooms: NDArray[np.int64], count: int, order: _Order, free: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return int64 [nodes]: how many of some pods every node gets; less together where there is no room."""
+    if order == "even":  # the least level up to which nodes are filled that holds all, one less for the rest
+        levels = np.sort(np.unique(rooms))
+        low, high = 0, int(levels[-1]) if levels.size else 0
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if int(np.minimum(rooms, middle).sum()) >= count else (middle + 1, high)
+        taken = np.minimum(rooms, low)
+        over = int(taken.sum()) - count
+        if over > 0:
+            taken[np.flatnonzero(taken == low)[-over:]] -= 1
+        return taken
+    by = np.argsort(free if order == "fullest" else -free, kind="stable")
+    before = np.cumsum(rooms[by]) - rooms[by]
+    taken = np.zeros_like(rooms)
+    taken[by] = np.clip(count - before, 0, rooms[by])
+    return taken
