@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from apportion.instances.placement.check import broken_rules, check, misplaced
-from apportion.instances.placement.goals import is_all_value
+from apportion.instances.placement.goals import is_all_value, is_much
 from apportion.instances.placement.placed import Placed
 from apportion.instances.placement.schema import (
     PlacementInstance,
@@ -67,7 +67,7 @@ def first_fit(
     if not fit.begins():
         return None
     of_value, begun, found = is_all_value(instance.wanted[0]), fit.state(), list[_State]()
-    for jobs in fit.orders[: 2 if of_value else 1]:
+    for jobs in fit.orders if of_value else [sorted(fit.orders[0], key=lambda job: job.current is None)]:
         fit.back_to(begun)
         fit.fill(jobs, late)
         found.append(fit.state())
@@ -76,8 +76,9 @@ def first_fit(
         fit.improve(enough)
     plans = ({"placement": fit.plan}, {"placement": fit.present})
     reports = [(check(instance, plan), plan) for plan in plans]
-    good = [(report.objective or 0.0, plan) for report, plan in reports if report.feasible]
-    return max(good if of_value else good[:1], key=itemgetter(0), default=(0.0, None))[1]
+    sign = 1.0 if is_much(instance.wanted[0]) else -1.0
+    good = [(sign * (report.objective or 0.0), plan) for report, plan in reports if report.feasible]
+    return max(good, key=itemgetter(0), default=(0.0, None))[1]
 
 
 class _FirstFit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,13 +30,17 @@ def fewer_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TRIES", 500)
 
 
-def pods_on_nodes(rules: list[dict[str, Any]], pods: dict[str, Any] | None = None) -> Any:
+def pods_on_nodes(
+    rules: list[dict[str, Any]],
+    pods: dict[str, Any] | None = None,
+    goals: Sequence[dict[str, Any]] = ({"goal": "value"},),
+) -> Any:
     """Return some 300 pods of one GPU on 32 nodes, a third of whose jobs run, which is worth 59."""
     told = json.loads(msgspec.json.encode(generate(31, 40, 4, nodes=8, running=0.3, scattered=True)))
     for job in told["jobs"]:
         for option in job["options"]:
             option["pods"] = [{**one, **(pods or {})} for one in option["pods"]]
-    return apportion.read({"kind": "placement", **told, "rules": rules, "goals": [{"goal": "value"}]})
+    return apportion.read({"kind": "placement", **told, "rules": rules, "goals": goals})
 
 
 def never() -> bool:
@@ -81,6 +86,14 @@ def test_no_time_leaves_what_runs() -> None:
     runs = {job.id: job.current for job in given.jobs if job.current is not None}
     plan = first_fit(given, lambda: True, lambda: True)
     assert plan is not None and set(runs) <= set(plan["placement"])
+
+
+def test_who_runs_stays_where_that_is_wanted_first() -> None:
+    given = pods_on_nodes([], goals=[{"goal": "pods_moved"}, {"goal": "jobs_stopped"}])
+    plan = first_fit(given, never, never)
+    report = kind_of(given).check(given, plan)
+    assert report.feasible and report.objective == 0.0
+    assert plan is not None and len(plan["placement"]) > sum(job.current is not None for job in given.jobs)
 
 
 def test_few_pods_and_tenants_are_left_to_the_search() -> None:
