@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -225,6 +225,23 @@ def _is_one_pod(job: PlacementJob, name: str | None) -> bool:
     return all(pods.count == 1 for pods in own) and len({pods.name for pods in own}) == 1
 
 
+def _fractions(jobs: Sequence[PlacementJob]) -> Iterator[Problem]:
+    """Yield which values are no whole numbers: a goal that is not the first is counted in these."""
+    for at, job in enumerate(jobs):
+        for number, option in enumerate(job.options):
+            path = f"$.jobs[{at}].options[{number}]"
+            values = {f"{path}.value": option.value}
+            for place, pods in enumerate(option.pods):
+                together = pods.count if pods.fewest == pods.count else 1
+                values[f"{path}.pods[{place}].value"] = together * pods.value
+                values |= {
+                    f"{path}.pods[{place}].value_at.{node}": one for node, one in pods.value_at.items()
+                }
+            for field, value in values.items():
+                if not float(value).is_integer():
+                    yield Problem(field, "must be a whole number where value is not the first goal")
+
+
 def _noted_goals(goals: Goals, instance: PlacementInstance, site: Site, problems: list[Problem]) -> None:
     if not goals:
         problems.append(Problem("$.goals", "must name one goal at least"))
@@ -234,6 +251,8 @@ def _noted_goals(goals: Goals, instance: PlacementInstance, site: Site, problems
             _noted_rule(f"$.goals[{at}]", one, instance, site, problems)
             if isinstance(one, StrandedGoal) and not any(one.needs.values()):
                 problems.append(Problem(f"$.goals[{at}].needs", "must need something"))
+            if at and isinstance(one, ValueGoal) and one.least_priority is UNSET:
+                problems += _fractions(instance.jobs)
             if several and isinstance(one, ValueGoal):
                 said = "value stands alone: it is wanted much, the others little"
                 problems.append(Problem(f"$.goals[{at}]", said))

@@ -289,6 +289,18 @@ def test_gangs_share_a_place_of_either_of_two_trees() -> None:
         PLACEMENT_POLICIES["kueue"]()(given)
 
 
+def test_values_are_whole_where_another_goal_comes_first() -> None:
+    pods = [{"count": 1, "needs": {"gpu": 1}, "value": 0.5, "value_at": {"n1": 1.5}}]
+    job = {"id": "a", "options": [{"id": "run", "value": 1.25, "pods": pods}]}
+    told = {**TOLD, "jobs": [job], "goals": [{"goal": "pods_moved"}, {"goal": "value"}]}
+    with pytest.raises(apportion.InvalidInstance) as error:
+        apportion.read(told)
+    said = str(error.value)
+    for field in ("value", "pods[0].value", "pods[0].value_at.n1"):
+        assert f"$.jobs[0].options[0].{field}: must be a whole number where value is not the first" in said
+    assert apportion.solve(apportion.read({**told, "goals": [{"goal": "value"}]})).objective == 3.25
+
+
 def test_every_node_that_holds_no_pod_has_one_reason() -> None:
     nodes = [
         {"names": "down", "capacity": {"cpu": 8, "gpu": 8}, "ready": False, "taints": ["spot"]},
