@@ -246,7 +246,7 @@ class _FirstFit:
         self, each: tuple[PlacementPods, ...], level: str | UnsetType, inside: NDArray[np.bool_]
     ) -> Iterator[NDArray[np.bool_]]:
         """Yield places of a level that seem to hold pods, the tightest first, then the emptiest."""
-        if level is UNSET:
+        if level is UNSET or not each:
             yield inside
             return
         place, size = self._site.place[level], len(self._site.places[level])

@@ -100,6 +100,44 @@ def test_few_pods_and_tenants_are_left_to_the_search() -> None:
     assert first_fit(generate(1, 6, 2, nodes=4), never, never) is None
 
 
+ODD: list[tuple[dict[str, Any], float | None]] = [
+    ({"options": [{"id": "o", "value": 3, "pods": [], "required": "rack"}]}, 8.0),
+    ({"options": []}, 5.0),
+    ({"options": [{"id": "o", "value": 3, "pods": [{"count": 2, "needs": {"tpu": 1}}]}]}, 5.0),
+    ({"options": [{"id": "o", "value": 3, "pods": [{"count": 2, "needs": {}}]}]}, 8.0),
+    ({"required": True, "options": [{"id": "o", "pods": [{"count": 400, "needs": {"gpu": 1}}]}]}, None),
+    (
+        {
+            "current": {"option": "gone", "on": {"pods": {"n77": 2}}},
+            "options": [{"id": "o", "value": 3, "pods": [{"count": 2, "needs": {"gpu": 1}}]}],
+        },
+        8.0,
+    ),
+    (
+        {
+            "fixed": True,
+            "current": {"option": "o", "on": {"pods": {"n77": 2}}},
+            "options": [{"id": "o", "value": 3, "pods": [{"count": 2, "needs": {"gpu": 1}}]}],
+        },
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("job", "value"), ODD)
+def test_options_of_no_pods_and_nodes_that_are_gone_are_no_error(
+    job: dict[str, Any], value: float | None
+) -> None:
+    nodes = [{"names": "n[0-31]", "at": {"rack": "r[0-3]"}, "capacity": {"gpu": 8}}]
+    head = {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": nodes}
+    other = {"id": "b", "options": [{"id": "o", "value": 5, "pods": [{"count": 40, "needs": {"gpu": 1}}]}]}
+    rules = RULES["nodes kept free"]
+    given: Any = apportion.read({**head, "rules": rules, "jobs": [{"id": "a", **job}, other]})
+    plan = first_fit(given, never, never)
+    assert (None if plan is None else kind_of(given).check(given, plan).objective) == value
+    assert apportion.solve(given, time_limit=60.0).objective == value
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("part", range(4))
 def test_no_plan_of_a_drawn_round_breaks_a_rule(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
