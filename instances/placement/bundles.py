@@ -47,6 +47,7 @@ __all__ = [
     "is_huge",
     "leaves_shapes",
     "limiting_rows",
+    "pairs_of_pods",
     "shared_level",
     "sharing_rows",
     "takes_bundles",
@@ -449,8 +450,7 @@ def takes_bundles(instance: PlacementInstance) -> bool:
     site = bundled_site(instance)
     if site is None or _FEWER * len(site.nodes) > len(site.fine.nodes):
         return False
-    pods = sum(one.count for job in instance.jobs for option in job.options for one in option.pods)
-    return pods * len(site.fine.nodes) >= _MANY_PODS
+    return pairs_of_pods(instance, site.fine) >= _MANY_PODS
 
 
 def leaves_shapes(instance: PlacementInstance) -> bool:
@@ -473,6 +473,12 @@ def is_huge(instance: PlacementInstance) -> bool:
     """Return whether an instance that has bundles has so many nodes that its bound is by these alone."""
     names_nodes = instance.levels and _names_level(instance, instance.levels[-1])
     return not names_nodes and _pairs(instance, site_of(instance)) >= _HUGE
+
+
+def pairs_of_pods(instance: PlacementInstance, fine: Site) -> int:
+    """Return how many pairs of a pod, of every option of every job, and a node there are."""
+    pods = (one.count for job in instance.jobs for option in job.options for one in option.pods)
+    return sum(pods) * len(fine.nodes)
 
 
 def _pairs(instance: PlacementInstance, fine: Site) -> int:

@@ -18,9 +18,10 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
+from apportion.instances.placement.bundles import pairs_of_pods
 from apportion.instances.placement.check import broken_rules, check, misplaced
 from apportion.instances.placement.goals import is_all_value, is_much
-from apportion.instances.placement.placed import Placed
+from apportion.instances.placement.placed import Placed, option_of
 from apportion.instances.placement.schema import (
     PlacementInstance,
     PlacementJob,
@@ -60,8 +61,7 @@ def first_fit(
     enough
         Whether the time is over for taking jobs out again.
     """
-    pods = sum(one.count for job in instance.jobs for option in job.options for one in option.pods)
-    if is_tenanted(instance) or pods * len(site_of(instance).nodes) < _FEW:
+    if is_tenanted(instance) or pairs_of_pods(instance, site_of(instance)) < _FEW:
         return None
     fit = _FirstFit(instance)
     if not fit.begins():
@@ -100,8 +100,7 @@ class _FirstFit:
         self._whole = {name: max(int(free.sum()), 1) for name, free in self._free.items()}
         self.plan: dict[str, Any] = {}
         self._tried = 0
-        self._runs = self._running()
-        self.present = {job: {"option": option.id, "on": on} for job, (option, on) in self._runs.items()}
+        self.present = self._running()
         self._worths: dict[str, float] = {}
         self.orders = [
             sorted(instance.jobs, key=lambda job: (not job.required, -of(job)))
@@ -119,25 +118,20 @@ class _FirstFit:
         """Take what must stay as it is, or all that runs where a rule wants that; return whether one does."""
         for every in (False, True):
             for job in self.instance.jobs:
-                runs = self._runs.get(job.id)
+                runs = self.present.get(job.id)
                 if runs is not None and (job.fixed or every) and job.id not in self.plan:
-                    self._take(job, *runs)
+                    self._take(job, _option(job, runs), runs["on"])
             if self._keeps_rules():
                 return True
         return False
 
-    def _running(self) -> dict[str, tuple[PlacementOption, _Found]]:
-        """Return the option of every job that may stay as it is, and where its pods are."""
-        found = dict[str, tuple[PlacementOption, _Found]]()
-        for job in self.instance.jobs:
-            option = next((one for one in job.options if job.current and one.id == job.current.option), None)
-            if job.current is not None and option is not None:
-                found[job.id] = option, {name: dict(on) for name, on in job.current.on.items()}
-        wrong = {""}
-        while wrong:  # what nodes that are gone leave of the form comes before what jobs ask
-            given = {job: {"option": option.id, "on": on} for job, (option, on) in found.items()}
-            wrong = {one.subject.partition("/")[0] for one in misplaced(self.instance, given)} & found.keys()
-            found = {job: one for job, one in found.items() if job not in wrong}
+    def _running(self) -> dict[str, Any]:
+        """Return by job its option and where its pods are, of jobs that may stay as they are."""
+        runs = ((job.id, job.current) for job in self.instance.jobs if job.current is not None)
+        found = {job: {"option": current.option, "on": current.on} for job, current in runs}
+        # what nodes and options that are gone leave of the form comes before what jobs ask
+        while wrong := {one.subject.partition("/")[0] for one in misplaced(self.instance, found)} & {*found}:
+            found = {job: got for job, got in found.items() if job not in wrong}
         return found
 
     def fill(self, jobs: list[PlacementJob], late: Callable[[], bool]) -> None:
@@ -209,7 +203,7 @@ class _FirstFit:
         had = self.plan.pop(job.id, None)
         if had is not None:
             del self._worths[job.id]
-            self._use(next(one for one in job.options if one.id == had["option"]), had["on"], -1)
+            self._use(_option(job, had), had["on"], -1)
 
     def _has_room(self, option: PlacementOption, on: _Found) -> bool:
         self._use(option, on, 1)
@@ -230,10 +224,10 @@ class _FirstFit:
         """Yield where the pods of an option can be, where they are first."""
         everywhere = np.ones(len(self._site.nodes), np.bool_)
         tried = list[_Found]()
-        runs = self._runs.get(job.id)
-        if runs is not None and runs[0] is option and self._has_room(*runs):
-            tried.append(runs[1])
-            yield runs[1]
+        runs = self.present.get(job.id)
+        if runs is not None and runs["option"] == option.id and self._has_room(option, runs["on"]):
+            tried.append(runs["on"])
+            yield runs["on"]
         for inside in self._places(option.pods, option.required, everywhere):
             for order in _ORDERS:
                 free, found = {name: own.copy() for name, own in self._free.items()}, _Found()
@@ -273,11 +267,9 @@ class _FirstFit:
             taken = self._by_slices(pods, rooms, order, free)
             if int(taken.sum()) < pods.fewest:
                 continue
-            for at in np.flatnonzero(taken).tolist():
-                found.setdefault(pods.name, {})[self._site.nodes[at]] = int(taken[at])
+            found[pods.name] = {self._site.nodes[at]: int(taken[at]) for at in np.flatnonzero(taken).tolist()}
             for name, own in free.items():
                 own -= taken * pods.takes(name)
-            found.setdefault(pods.name, {})
             return True
         return False
 
@@ -301,6 +293,13 @@ class _FirstFit:
     def _load(self, pods: PlacementPods, free: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return what is free of the resource of which pods take the greatest part."""
         return free[max(free, key=lambda name: pods.takes(name) / self._whole[name])]
+
+
+def _option(job: PlacementJob, got: dict[str, Any]) -> PlacementOption:
+    """Return the option that a job has in a plan of the right form."""
+    option = option_of(job, got["option"])
+    assert option is not None
+    return option
 
 
 def _copied(state: _State) -> _State:

@@ -248,7 +248,7 @@ def test_eight_nodes_are_named_and_the_others_counted(pods: int, more: str) -> N
     assert words(jobs, {"a": {"option": "run", "on": {"pods": on}}}) == [f"on {named}{more}"]
 
 
-def test_several_pods_of_a_job_are_told_apart_by_their_names() -> None:
+def test_several_pods_of_a_job_have_their_names_beside_them() -> None:
     both = [{"id": "a", "options": [option({"name": "leader", "count": 1}, {"name": "workers", "count": 2})]}]
     on = {"leader": {"n0": 1}, "workers": {"n1": 2}}
     assert words(both, {"a": {"option": "run", "on": on}}) == ["leader on n0", "workers on n1 x2"]

@@ -289,7 +289,7 @@ def test_gangs_share_a_place_of_either_of_two_trees() -> None:
         PLACEMENT_POLICIES["kueue"]()(given)
 
 
-def test_values_are_whole_where_another_goal_comes_first() -> None:
+def test_values_are_integers_where_another_goal_comes_first() -> None:
     pods = [{"count": 1, "needs": {"gpu": 1}, "value": 0.5, "value_at": {"n1": 1.5}}]
     job = {"id": "a", "options": [{"id": "run", "value": 1.25, "pods": pods}]}
     told = {**TOLD, "jobs": [job], "goals": [{"goal": "pods_moved"}, {"goal": "value"}]}

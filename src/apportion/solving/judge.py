@@ -297,13 +297,8 @@ def closed(found: Solution, call: Call, by: Callable[[Call, Any, KnownBound | No
         best = replace(found, plan=again.plan, report=again.report, goals=again.goals)
     else:
         best = again
-    ended = again.termination is Termination.INTERRUPTED
-    return replace(
-        best,
-        notes=tuple(dict.fromkeys(notes)),
-        times=times,
-        termination=again.termination if ended else best.termination,
-    )
+    ended = again if again.termination is Termination.INTERRUPTED else best
+    return replace(best, notes=tuple(dict.fromkeys(notes)), times=times, termination=ended.termination)
 
 
 def _rank(solution: Solution, call: Call) -> tuple[float, ...]:

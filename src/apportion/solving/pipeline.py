@@ -406,16 +406,14 @@ def solved(
     """
     call = Call(instance, kind_of_any(instance), options)
     entry = entry_of(instance, formulation)
-    finer = None if formulation is not None or options.work_limit is not None else _finer(instance, entry)
-
     free = formulation is None
     by = partial(_solved_by, compiler=compiler, backend=backend, proof=proof, free=free)
     with defer_interrupt():
         with released():
             found = by(entry, call, warm_start, bounded)
-        if finer is not None and is_open(found) and not call.is_late():
-            first, then = found, finer
-            found = _interruptible(found, lambda: closed(first, call, partial(by, then)))
+        may = free and entry.left_open is not None and options.work_limit is None and is_open(found)
+        if may and not call.is_late() and (finer := _finer(instance, entry)) is not None:
+            found = _interruptible(found, partial(closed, found, call, partial(by, finer)))
         if proof and found.termination is not Termination.INTERRUPTED:
             found = _proved(found, call)
         return found
@@ -486,8 +484,11 @@ def _first_fit(call: Call, ordered: Subject) -> Iterator[Any]:
     if of_kind is None:
         return
     began, left = call.log.elapsed, math.inf if call.seconds_left is None else call.seconds_left
-    over = [partial(lambda share: call.log.elapsed - began > share * left, share) for share in _FIRST_FIT]
-    if (plan := of_kind(ordered, *over)) is not None:
+
+    def is_over(share: float) -> bool:
+        return call.log.elapsed - began > share * left
+
+    if (plan := of_kind(ordered, *(partial(is_over, share) for share in _FIRST_FIT))) is not None:
         yield plan
 
 
