@@ -285,6 +285,8 @@ _BEFORE = 1_500_000_000
 """Cells of tables, about half a second, before anything but decisions is tried: most are proven by then."""
 _MOST = 6
 """Machines of the largest trees between decisions."""
+_DIVE = 64
+"""Nodes, beyond one for every job, in which a tree reaches a plan."""
 _CLOSE = Fraction(1, 4 * 10**9)
 """Values on no lattice are proven up to this share: a quarter of what the contract calls optimal."""
 
@@ -416,7 +418,14 @@ class TreeSearch:
         machines = self.placement.cost.shape[0]
         self._few = FewMachines(machines, _MOST, NODES, _BEFORE, seed, self._slices)
         rising = Rising(
-            self._decide, 0, self._value(start), self.step, self.step, self._slices.over, self._improve
+            self._decide,
+            0,
+            self._value(start),
+            self.step,
+            self.step,
+            self._slices.over,
+            self._improve,
+            self.model.num_jobs + _DIVE,
         )
         self._rising = rising
         self._take(start)
@@ -457,7 +466,8 @@ class TreeSearch:
         )
         before = self._slices.nodes
         status, found = self._slices.run(tree, nodes)
-        self.prices = tree.prices
+        if nodes != self._rising.dive or status is Status.EXHAUSTED:  # else they are those of a far target
+            self.prices = tree.prices
         value = None
         if found is not None:
             value = self._value_of(found)

@@ -121,6 +121,8 @@ def on_lattice(values: NDArray[np.float64], largest: int) -> Lattice | None:
 
 _NODES = 64
 """Nodes of a decision in the first round; four times as many in every further one."""
+_FAILED = 4
+"""Dives that find no plan before targets rise again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +152,10 @@ class Rising:
     """A sequence of decisions; values are whole multiples of `step`.
 
     Far below the optimum a root alone shows that there is no plan; the tree of a target grows with it. So the
-    targets first rise, twice as far every time, while roots answer. Then they rise from the bound with few
-    nodes each, those that stay open being passed over, until a plan is found; and again with four times as
-    many nodes until nothing is left: what is repeated is a third of the work at most.
+    targets first rise, twice as far every time, while roots answer. Then what is open is halved by dives to
+    one plan each. Then they rise from the bound with few nodes each, those that stay open being passed over,
+    until a plan is found; and again with four times as many nodes until nothing is left: what is repeated is
+    a third of the work at most.
 
     Attributes
     ----------
@@ -170,6 +173,8 @@ class Rising:
         Whether to stop.
     improve
         Called when the roots have answered, and before every further decision: may lower `high`.
+    dive
+        Nodes in which a plan is reached that is far from the bound; 0 where plans come from elsewhere.
     nodes
         Nodes so far.
     """
@@ -181,6 +186,7 @@ class Rising:
     slack: int
     over: Callable[[], bool]
     improve: Callable[[], None] = lambda: None
+    dive: int = 0
     nodes: int = 0
 
     @property
@@ -195,10 +201,22 @@ class Rising:
             if not self._ask(min(self.low + jump - self.step, self.high - self.slack), 1).none:
                 break
             jump *= 2
+        if self.dive:
+            self._dives()
         nodes = _NODES
         while not self.closed and not self.over():
             self._round(nodes)
             nodes *= 4
+
+    def _dives(self) -> None:
+        """Halve what is open by dives to one plan each, passing over where a few find none."""
+        tried, failed = self.low, 0
+        while tried <= self.high - self.slack and failed < _FAILED and not self.over():
+            target = (tried + self.high - self.slack) // 2
+            answer = self._ask(target, self.dive)
+            if not answer.none and answer.value is None:
+                tried, failed = target + self.step, failed + 1
+            tried = max(tried, self.low)
 
     def _round(self, nodes: int) -> None:
         """Look at targets ever farther above what is open, each with so many nodes, until a plan is found."""

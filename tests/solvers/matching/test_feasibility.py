@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import apportion
 from apportion.models.assignment import Assignment
 from apportion.solvers.generalised_assignment.least_cost import without_overflow
 
@@ -57,3 +59,29 @@ def test_what_cannot_be_placed_is_not_placed() -> None:
     assert without_overflow(model, model.values, 0, lambda: False) is None
     loose = Assignment.from_arrays("cost", [1.0, 1.0], [0, 0], [0, 1, 2], 1, uses=[2, 2], capacities=[4])
     assert without_overflow(loose, loose.values, 0, lambda: True) is None, "no time, no answer"
+
+
+@pytest.mark.parametrize("seed", [70, 72])
+def test_a_first_plan_far_from_the_bound_is_soon_near_it(seed: int) -> None:
+    """Two hundred required jobs that each may go to eight of forty nearly full machines."""
+    rng = np.random.default_rng(seed)
+    entries = [
+        {
+            f"m{m}": {"value": float(rng.integers(1, 1000)) / 10, "uses": int(rng.integers(1, 9))}
+            for m in rng.choice(40, 8, replace=False)
+        }
+        for _ in range(200)
+    ]
+    instance = apportion.read(
+        {
+            "kind": "matching",
+            "schema_version": "1",
+            "objective": "value",
+            "machines": [{"id": f"m{m}", "capacity": 8} for m in range(40)],
+            "jobs": [{"id": f"j{i}", "on": on} for i, on in enumerate(entries)],
+        }
+    )
+    solution = apportion.solve(instance, work_limit=700)
+    assert solution.objective is not None
+    assert solution.bound is not None
+    assert solution.objective > 0.97 * solution.bound
