@@ -174,7 +174,8 @@ def thinned(
     return None if found is None else np.flatnonzero(either)[found]
 
 
-_SWEEPS = 400
+_SWEEPS, _LOOKED_AT, _ANYWAY = 400, 3_000_000, 1_000
+"""Sweeps of a repair at most, and options looked at once no swap relieves; a sweep counts as so many more."""
 
 
 def choice(
@@ -235,19 +236,25 @@ def cheapest(menus: OptionTable) -> NDArray[np.int64]:
 
 
 class _Swaps:
-    """What every option would change beside its job's present one."""
+    """What every option would change beside its job's present one.
+
+    Attributes
+    ----------
+    share
+        float64 [capacities]: what one unit of overuse weighs; changed in place.
+    """
 
     def __init__(self, menus: OptionTable) -> None:
-        self._menus, self._share = menus, 1.0 / np.maximum(menus.capacities, 1.0)
+        self._menus, self.share = menus, 1.0 / np.maximum(menus.capacities, 1.0)
 
     def relief(self, chosen: NDArray[np.int64], used: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return float64 [options]: by how much a swap lessens overuse, in shares of the capacities."""
+        """Return float64 [options]: by how much a swap lessens overuse, weighed."""
         menus, capacities = self._menus, self._menus.capacities
         over = np.maximum(used - capacities, 0.0)
         found = np.zeros(menus.num_options)
         for k, use in enumerate(menus.uses):
             change = use - use[chosen][menus.job]
-            found += self._share[k] * (over[k] - np.maximum(used[k] + change - capacities[k], 0.0))
+            found += self.share[k] * (over[k] - np.maximum(used[k] + change - capacities[k], 0.0))
         return found
 
     def fit(self, chosen: NDArray[np.int64], used: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -271,11 +278,11 @@ class _SparseSwaps(_Swaps):
         """Return what a job's leaving relieves, less what the option then puts on."""
         menus, excess = self._menus, used - self._menus.capacities
         left, whose, now = self._present(chosen)
-        relieved = self._share[left] * (np.maximum(excess[left], 0.0) - np.maximum(excess[left] - now, 0.0))
+        relieved = self.share[left] * (np.maximum(excess[left], 0.0) - np.maximum(excess[left] - now, 0.0))
         found = np.bincount(whose, weights=relieved, minlength=menus.num_jobs)[menus.job]
         without = excess[self._capacity] - self._beside(left, whose, now)
         added = np.maximum(without + self._use, 0.0) - np.maximum(without, 0.0)
-        added *= self._share[self._capacity]
+        added *= self.share[self._capacity]
         lost = np.bincount(self._option, weights=added, minlength=menus.num_options)
         return np.asarray(found - lost, dtype=np.float64)
 
@@ -314,18 +321,21 @@ def repaired(
     start: NDArray[np.int64],
     late: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.int64] | None:
-    """Swap options until every capacity holds; ``None`` if no single swap relieves any more (or it is late).
+    """Swap options until every capacity holds; ``None`` where too many sweeps were in vain, or it is late.
 
     Each sweep takes every job's best swap (least loss per relieved use, overuse in shares of the
-    capacities), sorts them and makes about half of those that would be needed, one at least.
+    capacities), sorts them and makes about half of those that would be needed, one at least. Where no swap
+    relieves, what is overdrawn weighs more from then on: the breakout method (Morris, AAAI 1993).
     """
     chosen = start.copy()
     capacities = menus.capacities
-    share = 1.0 / np.maximum(capacities, 1.0)
+    used, swaps_of = menus.used(chosen), _swaps(menus)
+    once, share = 1.0 / np.maximum(capacities, 1.0), swaps_of.share
     scores = menus.scores(weights)
     tiny = 1e-9 * max(1.0, float(np.abs(scores).max(initial=0.0)))
-    used, swaps_of = menus.used(chosen), _swaps(menus)
-    for _ in range(_SWEEPS):
+    left, weighed = _SWEEPS, False
+    while left > 0:
+        left -= 1
         over = np.maximum(used - capacities, 0.0)
         if not over.any():
             return chosen
@@ -339,11 +349,14 @@ def repaired(
         best = menus.smallest(ratio)
         jobs = np.flatnonzero(best < np.inf)
         if jobs.size == 0:
-            return None
+            share += np.where(over > 0.0, once, 0.0)
+            if not weighed:
+                weighed, left = True, _LOOKED_AT // (_ANYWAY + menus.num_options)
+            continue
         swaps = menus.first_at(ratio == best[menus.job])[jobs]
         order = np.argsort(best[jobs], kind="stable")
         enough = int(np.searchsorted(np.cumsum(relief[swaps[order]]), float(share @ over)))
-        swaps = swaps[order[: max(1, enough // 2)]]
+        swaps = swaps[order[: 1 if weighed else max(1, enough // 2)]]
         before = used
         moved = menus.job[swaps]
         used = used + menus.used(swaps) - menus.used(chosen[moved])

@@ -105,8 +105,8 @@ class SparseSearch:
                 self._tried, ended = True, self._by_tree(reach, turn)
         if ended is None:
             ended = self._by_gangs()
-        if ended is None and self._much_open():
-            self._filled_anew(patient=False)
+        if ended is None and self._much_open() and not self._filled_anew(patient=False):
+            self._places = None
         ended = ended or self._cores(ejection)
         if ended is not None:
             return self._stated(ended)
@@ -142,15 +142,16 @@ class SparseSearch:
         value = self._best.value
         return value is not None and self._priced.bound - value > _MUCH * abs(value)
 
-    def _filled_anew(self, *, patient: bool) -> None:
-        """Fill places anew in a share of the time left, or as long as it helps."""
-        places, prices = self._places, self._dual.multipliers
+    def _filled_anew(self, *, patient: bool) -> bool:
+        """Fill places anew in a share of the time left, or as long as it helps; return whether it did."""
+        places, prices, before = self._places, self._dual.multipliers, self._best.value
         if places is None:
-            return
+            return False
         seconds = self._clock.seconds_of(_PLACES_SHARE, _EJECTION)
         places.sweep(prices, seconds)
         places.run(prices, seconds, patient=patient)
         self._mark("places")
+        return self._best.value != before
 
     def _stated(self, ended: StopReason) -> StopReason:
         return self._shown.by_ending(ended, self._rows, self._priced.multipliers)

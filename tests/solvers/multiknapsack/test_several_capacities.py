@@ -22,6 +22,7 @@ from apportion.core.options import Incumbent, SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
+from apportion.solvers.multiknapsack import repair
 from apportion.solvers.multiknapsack.proving import CoreAnswer
 from apportion.solvers.multiknapsack.several_capacities import solve
 
@@ -355,3 +356,18 @@ def _by_states(model: MultipleChoiceKnapsack) -> float:
             after[taken] = np.maximum(after[taken], best[kept] + value)
         best = after
     return float(best.max())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_repair_goes_on_where_no_swap_relieves(seed: int) -> None:
+    """Eighty required jobs on 25 nearly full capacities of which an option uses two: 3 of 8 were repaired."""
+    jobs, number, per_job = 80, 25, 10
+    rng = np.random.default_rng(seed)
+    uses = np.zeros((jobs * per_job, number), dtype=np.int64)
+    for use in uses:
+        use[rng.choice(number, 2, replace=False)] = rng.integers(1, 9, 2)
+    offsets = np.arange(jobs + 1) * per_job
+    model = MultipleChoiceKnapsack.from_arrays(rng.random(jobs * per_job), uses, offsets, [16] * number)
+    found = repair.choice(model, np.zeros(number))
+    assert found is not None
+    assert model.fits(found)
