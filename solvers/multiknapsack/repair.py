@@ -349,6 +349,8 @@ def repaired(
         best = menus.smallest(ratio)
         jobs = np.flatnonzero(best < np.inf)
         if jobs.size == 0:
+            if not menus.has_sparse_rows:  # a search of few capacities finds a choice, or that there is none
+                return None
             share += np.where(over > 0.0, once, 0.0)
             if not weighed:
                 weighed, left = True, _LOOKED_AT // (_ANYWAY + menus.num_options)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.budgets import examples
 
 import apportion
 from apportion.fairness.fair_solve import shared_out
@@ -41,8 +45,41 @@ def test_heights_beyond_64_bits_are_priced() -> None:
     holders = [ShareHolder("x", ("a",), Fraction(1)), ShareHolder("y", ("b",), Fraction(1))]
     rows = [np.array([0]), np.array([1])]
     uses, share = np.array([[2], [3]]), np.array([1 << 61, 1 << 61])
-    prices = SharePrices(holders, rows, uses, share, np.array([4]), [np.array([True])])
+    owner = np.array([0, 1])
+    prices = SharePrices(holders, rows, uses, share, owner, np.array([4]), [np.array([True])])
     higher = dict.fromkeys(holders, 1 << 70)
     assert prices.refuted(higher)
     assert prices.most_rising({}, [], higher) < 2
     assert not prices.refuted(dict.fromkeys(holders, 1))
+
+
+_OPTION = st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9))
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    st.lists(st.lists(_OPTION, min_size=1, max_size=3), min_size=4, max_size=4),
+    st.tuples(st.integers(1, 15), st.integers(0, 15)),
+    st.tuples(st.integers(0, 18), st.integers(0, 18)),
+)
+def test_what_is_refuted_cannot_be_reached_and_on_one_capacity_all_else_can(
+    menus: list[list[tuple[int, int, int]]], rooms: tuple[int, int], due: tuple[int, int]
+) -> None:
+    """Two holders of two jobs each, against all choices: uses of two capacities, and a share."""
+    holders = [ShareHolder("x", ("a", "b"), Fraction(1)), ShareHolder("y", ("c", "d"), Fraction(1))]
+    options = np.array([option for menu in menus for option in menu])
+    owner = np.repeat(np.arange(4), [len(menu) for menu in menus])
+    rows = [np.flatnonzero(owner < 2), np.flatnonzero(owner >= 2)]
+    for number in (1, 2):
+        room, uses = np.array(rooms[:number]), options[:, :number]
+        own = [np.ones(number, dtype=np.bool_)]
+        prices = SharePrices(holders, rows, uses, options[:, 2], owner, room, own)
+        reached = any(
+            all(sum(o[k] for o in choice) <= rooms[k] for k in range(number))
+            and choice[0][2] + choice[1][2] >= due[0]
+            and choice[2][2] + choice[3][2] >= due[1]
+            for choice in product(*([(0, 0, 0), *menu] for menu in menus))
+        )
+        refuted = prices.refuted(dict(zip(holders, due, strict=True)))
+        assert not (refuted and reached)
+        assert number > 1 or refuted != reached

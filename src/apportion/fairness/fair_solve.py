@@ -311,7 +311,9 @@ def solved_fairly(
         return None if seconds is None else max(seconds - reserved, 1e-3)
 
     def asked(model: MultipleChoiceKnapsack) -> Solution:
-        limited = replace(options, time_limit=left(), gap=0.0, on_incumbent=None)
+        rest = left()
+        limit = None if rest is None else rest / 3
+        limited = replace(options, time_limit=limit, gap=0.0, on_incumbent=None)
         return solved(model, structured, limited, backend, None, None)
 
     def preferred(model: MultipleChoiceKnapsack, point: Point) -> Solution:

@@ -270,7 +270,8 @@ class LevelModel:
         """Return what the shares of disjoint holders cost at prices."""
         rows = [self.rows(one) for one in group]
         scopes = _scopes(self.placing.menus)
-        return SharePrices(group, rows, self.model.uses, self.share, self.model.capacities, scopes)
+        uses, rooms = self.model.uses, self.model.capacities
+        return SharePrices(group, rows, uses, self.share, self.owner, rooms, scopes)
 
     def rows(self, holder: ShareHolder) -> Integers:
         """Return the rows of the options of a holder's jobs."""

@@ -9,12 +9,18 @@ pay at least
 
 Prices are found by ascent in floating point, then rounded to whole numbers; what they show is computed in
 whole numbers alone.
+
+A job has one option, so more share costs more than the cheapest unit of it. What a holder pays at least for
+a floor is a knapsack over its jobs, solved by dynamic programming over what is paid, in steps, each option's
+cost rounded down (Kellerer, Pferschy and Pisinger, *Knapsack Problems*, 2004, section 11.5). On one capacity
+nothing is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +43,10 @@ _FINE = 1 << 20
 _PARTS = 1 << 60
 """Parts of a whole price of one unit of share."""
 _SWEEPS = 4
+_STEPS, _CELLS = 4_000, 40_000_000
+"""Steps of what all capacities cost, and cells of the tables of jobs up to which knapsacks are solved."""
+_RELAXED = 20_000
+"""Options up to which the relaxation is solved for its prices."""
 _HIGHEST = 1 << 62
 """Heights above, which nobody has, count as this: what is shown of less that is demanded holds of more."""
 
@@ -71,6 +81,13 @@ class _Priced(NamedTuple):
     forced: list[int]
 
 
+class _Bought(NamedTuple):
+    """The most share of every holder, int64 [paid + 1] each, for what is paid in steps of so much."""
+
+    step: int
+    most: list[Integers]
+
+
 class SharePrices:
     """The options of disjoint holders, and what their shares cost.
 
@@ -80,8 +97,8 @@ class SharePrices:
         Whose jobs are disjoint.
     rows
         The rows of every holder's options, in the same order.
-    uses, share, capacities
-        Of the menus.
+    uses, share, owner, capacities
+        Of the menus; owner is the job of every option.
     scopes
         bool [capacities] each: the cluster's own capacities, and the limits of every tenant that has some.
     """
@@ -92,6 +109,7 @@ class SharePrices:
         rows: Sequence[Integers],
         uses: Integers,
         share: Integers,
+        owner: Integers,
         capacities: Integers,
         scopes: Sequence[NDArray[np.bool_]],
     ) -> None:
@@ -105,6 +123,8 @@ class SharePrices:
         sizes = np.bincount(distinct[:, 0], minlength=len(kept))
         self._starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         self._sizes, self._owner = sizes, distinct[:, 0]
+        self._menus = whose, owner[flat], share[flat], uses, flat
+        self._bought: dict[tuple[int, ...], _Bought | None] = {}
         self._some = np.flatnonzero(sizes > 0)
         self._per_share = self._uses / np.maximum(1, self._share)[:, None]
         self._capacities = capacities
@@ -112,6 +132,9 @@ class SharePrices:
         self._units = np.zeros(len(holders))
         each = 1.0 / np.maximum(1.0, capacities.astype(np.float64))
         self._even: list[Floats] = [np.where(scope, each, 0.0) for scope in scopes]
+        self._several = any(len(one.jobs) > 1 for one in holders)
+        self._alone = [even for even in self._even if np.count_nonzero(even) == 1]
+        self._relaxed_at: dict[bytes, Floats] = {}
 
     def refuted(
         self, floors: Mapping[ShareHolder, int], requirements: Sequence[LevelRequirement] = ()
@@ -122,7 +145,10 @@ class SharePrices:
             if self._priced(prices, demand).excess > 0:
                 self._begin = prices
                 return True
-        return False
+        if not self._several:
+            return False
+        known = self._alone or [self._relaxed(demand)]
+        return any(self._priced(prices, demand, jobs=True).excess > 0 for prices in known)
 
     def most_rising(
         self,
@@ -236,26 +262,92 @@ class SharePrices:
         found[self._some] = least
         return found
 
-    def _priced(self, prices: Floats, demand: _Demand) -> _Priced:
-        """Return in whole numbers what a demand costs at least beyond what all capacities cost."""
+    def _priced(self, prices: Floats, demand: _Demand, *, jobs: bool = False) -> _Priced:
+        """Return in whole numbers what a demand costs at least beyond what all capacities cost.
+
+        `jobs` asks what the options of every job cost, not only the cheapest unit of share.
+        """
         top = float(prices.max(initial=0.0)) or 1.0
         whole = [round(price / top * _FINE) for price in prices.tolist()]
-        unit = self._least(whole)
-        requirements = _least_cost(np.array([low / _PARTS for low in unit]), demand)[2]
-        worth = [round(price * _PARTS) for price in requirements.tolist()]
         paid = sum(price * room for price, room in zip(whole, self._capacities.tolist(), strict=True))
+        unit, bought = self._least(whole), self._bought_at(whole, paid) if jobs else None
+        costs_of = [
+            [low * height for height in heights]
+            for low, heights in zip(unit, demand.heights.T.tolist(), strict=True)
+        ]
+        if bought is not None:
+            for costs, most, heights in zip(costs_of, bought.most, demand.heights.T, strict=True):
+                steps = np.searchsorted(most, heights).tolist()
+                costs[:] = [
+                    max(cost, _PARTS * bought.step * step) for cost, step in zip(costs, steps, strict=True)
+                ]
+        requirements = _least_cost(np.array(costs_of, dtype=np.float64).T / _PARTS, demand)[2]
+        worth = [round(price * _PARTS) for price in requirements.tolist()]
         excess = sum(price * rise for price, rise in zip(worth, demand.rise.tolist(), strict=True))
         forced = []
-        for low, heights, counted in zip(
-            unit, demand.heights.T.tolist(), demand.counted.T.tolist(), strict=True
-        ):
-            spared, costs = 0, []
-            for height, counts, price in zip(heights, counted, worth, strict=True):
-                spared += price if counts else 0
-                costs.append(low * height - spared)
-            excess += min(costs)
-            forced.append(costs[-1] - min(costs))
+        for costs, counted in zip(costs_of, demand.counted.T.tolist(), strict=True):
+            spared = accumulate(price if counts else 0 for counts, price in zip(counted, worth, strict=True))
+            net = [cost - less for cost, less in zip(costs, spared, strict=True)]
+            excess += min(net)
+            forced.append(net[-1] - min(net))
         return _Priced(excess - _PARTS * paid, forced)
+
+    def _relaxed(self, demand: _Demand) -> Floats:
+        """Return the prices of capacities in the relaxation where all reach as much of their heights."""
+        key = demand.counted[-1].tobytes() + demand.rise.tobytes()
+        if key not in self._relaxed_at:
+            few = 0 < self._menus[-1].size <= _RELAXED
+            self._relaxed_at[key] = self._found_relaxed(demand.heights[-1]) if few else self._even[0]
+        return self._relaxed_at[key]
+
+    def _found_relaxed(self, heights: Integers) -> Floats:
+        """Return the dual values of capacities where the part of heights that all reach is made greatest."""
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array, hstack, vstack
+
+        holder, job, share, uses, rows = self._menus
+        scale, due = np.maximum(1.0, self._capacities.astype(np.float64)), np.maximum(1, heights)
+        at, whose = np.arange(rows.size), np.unique(job, return_inverse=True)[1]
+        once = csr_array((np.ones(rows.size), (whose, at)))
+        needs = csr_array((-share / due[holder], (holder, at)), shape=(due.size, rows.size))
+        reached = csr_array((heights > 0).astype(np.float64)[:, None])
+        limits = np.concatenate((self._capacities / scale, np.ones(once.shape[0]), np.zeros(due.size)))
+        left = vstack([csr_array(uses[rows].T / scale[:, None]), once, needs])
+        level = vstack([csr_array((limits.size - due.size, 1)), reached])
+        matrix: Any = hstack([left, level]).tocsr()
+        found = linprog(np.append(np.zeros(rows.size), -1.0), A_ub=matrix, b_ub=limits)
+        if found.status != 0:
+            return self._even[0]
+        return np.maximum(0.0, -found.ineqlin.marginals[: scale.size]) / scale
+
+    def _bought_at(self, whole: Sequence[int], paid: int) -> _Bought | None:
+        """Return the most share for what is paid at prices, ``None`` where tables are too large."""
+        key = tuple(whole)
+        if key not in self._bought:
+            self._bought[key] = self._found_bought(np.array(whole, dtype=np.int64), paid)
+        return self._bought[key]
+
+    def _found_bought(self, whole: Integers, paid: int) -> _Bought | None:
+        holder, job, share, uses, rows = self._menus
+        costs = np.maximum(0, uses[rows] @ whole)  # beyond 64 bits it is less than it is
+        step = max(int(np.gcd.reduce(costs)), -(-paid // _STEPS), 1)
+        top = paid // step
+        if (top + 1) * (share.size + len(self._index)) > _CELLS or share.astype(np.float64).sum() > _HIGHEST:
+            return None
+        cost = costs // step
+        order = np.lexsort((-share, cost, job, holder))
+        order = order[cost[order] <= top]
+        begins = np.flatnonzero(np.diff(job[order], prepend=-1))
+        most = [np.zeros(top + 1, dtype=np.int64) for _ in self._index]
+        for a, b in pairwise([*begins.tolist(), order.size]):
+            own = order[a:b]
+            better = np.flatnonzero(np.diff(np.maximum.accumulate(share[own]), prepend=0))
+            before = most[holder[own[0]]]
+            after = before.copy()
+            for paid_for, gained in zip(cost[own[better]].tolist(), share[own[better]].tolist(), strict=True):
+                np.maximum(after[paid_for:], before[: top + 1 - paid_for] + gained, out=after[paid_for:])
+            most[holder[own[0]]] = after
+        return _Bought(step, most)
 
     def _least(self, whole: Sequence[int]) -> list[int]:
         """Return the least price of a unit of share of every holder, rounded down to parts of one."""
@@ -283,14 +375,16 @@ def _distinct(rows: Integers) -> Integers:
     return found[np.argsort(found[:, 0], kind="stable")]
 
 
-def _least_cost(unit: Floats, demand: _Demand) -> tuple[float, Integers, Floats]:
+def _least_cost(cost: Floats, demand: _Demand) -> tuple[float, Integers, Floats]:
     """Return a bound on what a demand costs, who then has what, and the prices of the requirements.
+
+    `cost` is what each holder pays at least for each height, or for a unit of share.
 
     One requirement after the other gets its best price beside those of the others: there so many would
     be on it.
     """
     heights, counted, rise = demand
-    cost = unit * heights
+    cost = cost * heights if cost.ndim == 1 else cost
     worth = np.zeros(rise.size)
     for _ in range(_SWEEPS if rise.size > 2 else rise.size - 1):
         before = worth.copy()
