@@ -14,7 +14,7 @@ from tests.budgets import examples
 import apportion
 from apportion.fairness.fair_solve import shared_out
 from apportion.fairness.prices import SharePrices
-from apportion.fairness.share_holders import ShareHolder
+from apportion.fairness.share_holders import LevelRequirement, ShareHolder
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
 from apportion.instances.tenants.schema import Fairness
@@ -61,11 +61,12 @@ _OPTION = st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9))
     st.lists(st.lists(_OPTION, min_size=1, max_size=3), min_size=4, max_size=4),
     st.tuples(st.integers(1, 15), st.integers(0, 15)),
     st.tuples(st.integers(0, 18), st.integers(0, 18)),
+    st.integers(0, 9),
 )
 def test_what_is_refuted_cannot_be_reached_and_on_one_capacity_all_else_can(
-    menus: list[list[tuple[int, int, int]]], rooms: tuple[int, int], due: tuple[int, int]
+    menus: list[list[tuple[int, int, int]]], rooms: tuple[int, int], due: tuple[int, int], more: int
 ) -> None:
-    """Two holders of two jobs each, against all choices: uses of two capacities, and a share."""
+    """Two holders of two jobs each, one of whom has more than is due, against all choices."""
     holders = [ShareHolder("x", ("a", "b"), Fraction(1)), ShareHolder("y", ("c", "d"), Fraction(1))]
     options = np.array([option for menu in menus for option in menu])
     owner = np.repeat(np.arange(4), [len(menu) for menu in menus])
@@ -76,10 +77,13 @@ def test_what_is_refuted_cannot_be_reached_and_on_one_capacity_all_else_can(
         prices = SharePrices(holders, rows, uses, options[:, 2], owner, room, own)
         reached = any(
             all(sum(o[k] for o in choice) <= rooms[k] for k in range(number))
-            and choice[0][2] + choice[1][2] >= due[0]
-            and choice[2][2] + choice[3][2] >= due[1]
+            and (lead := choice[0][2] + choice[1][2] - due[0]) >= 0
+            and (other := choice[2][2] + choice[3][2] - due[1]) >= 0
+            and max(lead, other) >= more
             for choice in product(*([(0, 0, 0), *menu] for menu in menus))
         )
-        refuted = prices.refuted(dict(zip(holders, due, strict=True)))
+        floors = dict(zip(holders, due, strict=True))
+        one_of_them = LevelRequirement({one: floor + more for one, floor in floors.items()}, 1)
+        refuted = prices.refuted(floors, [one_of_them])
         assert not (refuted and reached)
         assert number > 1 or refuted != reached

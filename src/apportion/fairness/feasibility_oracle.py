@@ -269,13 +269,9 @@ class FeasibilityOracle:
 
     def reached(self, asked: LevelRequirement) -> bool | None:
         """Return whether a requirement can be reached beside what is held, ``None`` if undecided."""
-        floors, requirements = self.floors, [*self.requirements, asked]
-        if not asked.stay:
-            floors, requirements = {**floors, **asked.heights}, self.requirements
-        if any(floor > self.model.most(one) for one, floor in floors.items()):
+        if self.refuted(asked):
             return False
-        if self._prices is not None and self._prices.refuted(floors, requirements):
-            return False
+        floors, requirements = self._beside(asked)
         found = self._walked(floors, requirements)
         refuted = False
         if found is None:
@@ -285,6 +281,21 @@ class FeasibilityOracle:
             return False if refuted else None
         self.choice = found
         return True
+
+    def refuted(self, asked: LevelRequirement) -> bool:
+        """Return whether a requirement beside what is held is refuted without a search."""
+        floors, requirements = self._beside(asked)
+        if any(floor > self.model.most(one) for one, floor in floors.items()):
+            return True
+        return self._prices is not None and self._prices.refuted(floors, requirements)
+
+    def _beside(
+        self, asked: LevelRequirement
+    ) -> tuple[Mapping[ShareHolder, int], Sequence[LevelRequirement]]:
+        """Return floors and requirements with one more, a floor where nobody may stay below it."""
+        if asked.stay:
+            return self.floors, [*self.requirements, asked]
+        return {**self.floors, **asked.heights}, self.requirements
 
     def most_rising(self, wanted: Mapping[ShareHolder, int]) -> Risen:
         """Find the largest set of holders that have what is wanted of them; keep the choice."""

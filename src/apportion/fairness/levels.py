@@ -27,6 +27,8 @@ from apportion.fairness.share_holders import LevelRequirement, ShareHolder
 
 __all__ = ["LeximinSolver"]
 
+_CLOSER = 12
+"""How often what is open above a level is halved without a search."""
 _MOST_STEPS = 1_000_000
 """Steps of a level to one unit of share over the heaviest weight, as levels are told apart."""
 
@@ -149,12 +151,24 @@ class LeximinSolver:
                 low = max(probe, min(high, _reached_by(rise, group, shares)))
             else:
                 if reached is None and undecided is None:
-                    undecided = high
+                    undecided = self._bound(group, active, rise, probe, high)
                 elif reached is False:
                     undecided = None
                 high = max(low, min(probe - 1, self._below(group, active, probe)))
             probe = (low + high + 1) // 2
         return low, high if undecided is None else undecided
+
+    def _bound(self, group: _Group, active: list[ShareHolder], rise: int, low: int, high: int) -> int:
+        """Return a bound between a level that is not refuted without a search and one above which all are."""
+        for _ in range(_CLOSER):
+            probe = (low + high + 1) // 2
+            if low >= high or self.answering.model.placing.late():
+                break
+            if self.answering.refuted(self._rung(group, active, rise, probe)):
+                high = max(low, min(probe - 1, self._below(group, active, probe)))
+            else:
+                low = probe
+        return high
 
     def _below(self, group: _Group, active: list[ShareHolder], level: int) -> int:
         """Return the highest level at which somebody needs less than at a level, -1 where nobody does."""

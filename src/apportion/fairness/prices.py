@@ -18,8 +18,9 @@ nothing is lost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,10 @@ _PARTS = 1 << 60
 _SWEEPS = 4
 _STEPS, _CELLS = 4_000, 40_000_000
 """Steps of what all capacities cost, and cells of the tables of jobs up to which knapsacks are solved."""
+_KEPT = 16
+"""Prices for which tables are kept."""
+_MOST_SETS = 2_000
+"""Holders times counts on requirements up to which the cheapest set of holders is looked for."""
 _RELAXED = 20_000
 """Options up to which the relaxation is solved for its prices."""
 _HIGHEST = 1 << 62
@@ -163,7 +168,7 @@ class SharePrices:
             low = 0
             while low < best:
                 count = (low + best + 1) // 2
-                if self._priced(prices, demand.rising(count)).excess > 0:
+                if self._priced(prices, demand.rising(count), jobs=self._several).excess > 0:
                     best = count - 1
                 else:
                     low = count
@@ -180,7 +185,7 @@ class SharePrices:
         demand = self._demand(floors, (*requirements, LevelRequirement(goals, len(goals) - count)))
         found = set[ShareHolder]()
         for prices in self._climbed(demand):
-            priced = self._priced(prices, demand)
+            priced = self._priced(prices, demand, jobs=self._several)
             found |= {
                 one
                 for one in goals
@@ -290,6 +295,8 @@ class SharePrices:
             net = [cost - less for cost, less in zip(costs, spared, strict=True)]
             excess += min(net)
             forced.append(net[-1] - min(net))
+        if jobs and excess <= _PARTS * paid:
+            excess = max(excess, _cheapest(costs_of, demand))
         return _Priced(excess - _PARTS * paid, forced)
 
     def _relaxed(self, demand: _Demand) -> Floats:
@@ -324,6 +331,8 @@ class SharePrices:
         """Return the most share for what is paid at prices, ``None`` where tables are too large."""
         key = tuple(whole)
         if key not in self._bought:
+            if len(self._bought) == _KEPT:
+                self._bought.clear()
             self._bought[key] = self._found_bought(np.array(whole, dtype=np.int64), paid)
         return self._bought[key]
 
@@ -364,6 +373,24 @@ class SharePrices:
             part = _PARTS * cost // share
             found[place] = min(found.get(place, part), part)
         return [found.get(place, 0) for place in range(len(self._index))]
+
+
+def _cheapest(costs_of: Sequence[Sequence[int]], demand: _Demand) -> int:
+    """Return what a demand costs at least whoever meets the requirements, 0 where too many could."""
+    rise = tuple(demand.rise.tolist())
+    if len(costs_of) * math.prod(count + 1 for count in rise) > _MOST_SETS:
+        return 0
+    least = {(0,) * len(rise): 0}  # by how many are on each requirement so far
+    for costs, counted in zip(costs_of, demand.counted.T.tolist(), strict=True):
+        found = dict[tuple[int, ...], int]()
+        for (on, paid), (at, cost) in product(least.items(), enumerate(costs)):
+            more = tuple(
+                min(most, count + (counts and k <= at))
+                for k, (most, count, counts) in enumerate(zip(rise, on, counted, strict=True))
+            )
+            found[more] = min(found.get(more, paid + cost), paid + cost)
+        least = found
+    return least.get(rise, 0)
 
 
 def _distinct(rows: Integers) -> Integers:
