@@ -42,6 +42,8 @@ _NEGLIGIBLE = 2e-6
 """Relative gap of which nothing is noted: general solvers say optimal at half of it."""
 _NEAR = 1e-2
 """Relative gap up to which a search that a limit ended says who rises."""
+_QUESTION = 1 / 3
+"""Share of the time left for levels that one question about them has."""
 _RAISES, _RAISING, _ANY = 3, 0.2, 0.5
 """How often unproved levels rise part of the way to their bounds, with what share of the time left; any plan
 is near enough then."""
@@ -312,7 +314,9 @@ def solved_fairly(
 
     def asked(model: MultipleChoiceKnapsack) -> Solution:
         rest = left()
-        limit = None if rest is None else rest / 3
+        limit = (
+            None if rest is None else _QUESTION * rest
+        )  # a lower level may be decided where this one is not
         limited = replace(options, time_limit=limit, gap=0.0, on_incumbent=None)
         return solved(model, structured, limited, backend, None, None)
 

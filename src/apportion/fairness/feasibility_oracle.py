@@ -269,12 +269,16 @@ class FeasibilityOracle:
 
     def reached(self, asked: LevelRequirement) -> bool | None:
         """Return whether a requirement can be reached beside what is held, ``None`` if undecided."""
-        if self.refuted(asked):
-            return False
         floors, requirements = self._beside(asked)
+        if self._is_beyond(floors) or (
+            self._prices is not None and self._prices.refuted(floors, requirements)
+        ):
+            return False
         found = self._walked(floors, requirements)
         refuted = False
         if found is None:
+            if self._prices is not None and self._prices.refuted_by_jobs(floors, requirements):
+                return False
             termination, found = self._asked(floors, requirements)
             refuted = termination is Termination.INFEASIBLE
         if found is None:
@@ -284,10 +288,15 @@ class FeasibilityOracle:
 
     def refuted(self, asked: LevelRequirement) -> bool:
         """Return whether a requirement beside what is held is refuted without a search."""
-        floors, requirements = self._beside(asked)
-        if any(floor > self.model.most(one) for one, floor in floors.items()):
+        demand = self._beside(asked)
+        if self._is_beyond(demand[0]):
             return True
-        return self._prices is not None and self._prices.refuted(floors, requirements)
+        prices = self._prices
+        return prices is not None and (prices.refuted(*demand) or prices.refuted_by_jobs(*demand))
+
+    def _is_beyond(self, floors: Mapping[ShareHolder, int]) -> bool:
+        """Return whether a floor is more than a holder's jobs have at best."""
+        return any(floor > self.model.most(one) for one, floor in floors.items())
 
     def _beside(
         self, asked: LevelRequirement

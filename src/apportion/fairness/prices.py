@@ -44,9 +44,9 @@ _FINE = 1 << 20
 _PARTS = 1 << 60
 """Parts of a whole price of one unit of share."""
 _SWEEPS = 4
-_STEPS, _CELLS = 4_000, 40_000_000
+_STEPS, _CELLS = 4_000, 8_000_000
 """Steps of what all capacities cost, and cells of the tables of jobs up to which knapsacks are solved."""
-_KEPT = 16
+_KEPT = 4
 """Prices for which tables are kept."""
 _MOST_SETS = 2_000
 """Holders times counts on requirements up to which the cheapest set of holders is looked for."""
@@ -138,22 +138,32 @@ class SharePrices:
         each = 1.0 / np.maximum(1.0, capacities.astype(np.float64))
         self._even: list[Floats] = [np.where(scope, each, 0.0) for scope in scopes]
         self._several = any(len(one.jobs) > 1 for one in holders)
-        self._alone = [even for even in self._even if np.count_nonzero(even) == 1]
+        self._alone = [even for even in self._even if self._several and np.count_nonzero(even) == 1]
         self._relaxed_at: dict[bytes, Floats] = {}
 
     def refuted(
         self, floors: Mapping[ShareHolder, int], requirements: Sequence[LevelRequirement] = ()
     ) -> bool:
-        """Return whether prices show that floors and requirements cannot all be met."""
+        """Return whether prices show that floors and requirements cannot all be met.
+
+        Where one capacity counts alone, what the options of every job use of it is looked at as well: on one
+        capacity, and with few holders, nothing else can be refuted then.
+        """
         demand = self._demand(floors, requirements)
         for prices in self._climbed(demand, hopeful=True):
             if self._priced(prices, demand).excess > 0:
                 self._begin = prices
                 return True
-        if not self._several:
+        return any(self._priced(prices, demand, jobs=True).excess > 0 for prices in self._alone)
+
+    def refuted_by_jobs(
+        self, floors: Mapping[ShareHolder, int], requirements: Sequence[LevelRequirement] = ()
+    ) -> bool:
+        """Return whether what the options of every job cost at the relaxation's prices shows it."""
+        if self._alone or not self._several:
             return False
-        known = self._alone or [self._relaxed(demand)]
-        return any(self._priced(prices, demand, jobs=True).excess > 0 for prices in known)
+        demand = self._demand(floors, requirements)
+        return self._priced(self._relaxed(demand), demand, jobs=True).excess > 0
 
     def most_rising(
         self,
@@ -337,6 +347,7 @@ class SharePrices:
         return self._bought[key]
 
     def _found_bought(self, whole: Integers, paid: int) -> _Bought | None:
+        """Solve the knapsack of every holder, job by job, at prices in whole numbers."""
         holder, job, share, uses, rows = self._menus
         costs = np.maximum(0, uses[rows] @ whole)  # beyond 64 bits it is less than it is
         step = max(int(np.gcd.reduce(costs)), -(-paid // _STEPS), 1)
