@@ -53,6 +53,21 @@ def test_heights_beyond_64_bits_are_priced() -> None:
     assert not prices.refuted(dict.fromkeys(holders, 1))
 
 
+def test_capacities_of_nearly_64_bits_are_priced() -> None:
+    """A step of what two of them cost is no 64-bit number: tables of it ended the call in an error."""
+    holder = ShareHolder("x", ("a", "b"), Fraction(1))
+    uses, share, room = np.array([[10**18], [10**18]]), np.array([3, 3]), np.array([10**18])
+    prices = SharePrices(
+        [holder], [np.array([0, 1])], uses, share, np.array([0, 1]), room, [np.array([True])]
+    )
+    assert prices.refuted({holder: 4})
+    assert not prices.refuted({holder: 3})
+    both = [np.array([True, True])]
+    two, rooms = np.repeat(uses, 2, axis=1), np.repeat(room, 2)
+    prices = SharePrices([holder], [np.array([0, 1])], two, share, np.array([0, 1]), rooms, both)
+    assert not prices.refuted_by_jobs({holder: 3})
+
+
 _OPTION = st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9))
 
 

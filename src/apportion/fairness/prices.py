@@ -283,7 +283,8 @@ class SharePrices:
         `jobs` asks what the options of every job cost, not only the cheapest unit of share.
         """
         top = float(prices.max(initial=0.0)) or 1.0
-        whole = [round(price / top * _FINE) for price in prices.tolist()]
+        fine = _FINE if np.count_nonzero(prices) > 1 else 1
+        whole = [round(price / top * fine) for price in prices.tolist()]
         paid = sum(price * room for price, room in zip(whole, self._capacities.tolist(), strict=True))
         unit, bought = self._least(whole), self._bought_at(whole, paid) if jobs else None
         costs_of = [
@@ -352,7 +353,8 @@ class SharePrices:
         costs = np.maximum(0, uses[rows] @ whole)  # beyond 64 bits it is less than it is
         step = max(int(np.gcd.reduce(costs)), -(-paid // _STEPS), 1)
         top = paid // step
-        if (top + 1) * (share.size + len(self._index)) > _CELLS or share.astype(np.float64).sum() > _HIGHEST:
+        beyond = max(float(step), float(share.astype(np.float64).sum())) > _HIGHEST
+        if beyond or (top + 1) * (share.size + len(self._index)) > _CELLS:
             return None
         cost = costs // step
         order = np.lexsort((-share, cost, job, holder))
