@@ -327,6 +327,24 @@ def _generalised_assignment(seed: int, jobs: int, machines: int, law: Any = "c")
     return generate_assignment(seed, jobs, machines, law)
 
 
+def _nearly_full(seed: int, jobs: int, machines: int) -> Any:
+    """Make required jobs that each may go to ten of some machines, which are nearly full with all of them."""
+    from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
+
+    rng = np.random.default_rng(seed)
+
+    def job(name: str) -> MatchingJob:
+        on = {
+            f"m{m}": MatchingEntry(value=float(rng.integers(1, 1000)) / 10, uses=int(rng.integers(1, 9)))
+            for m in rng.choice(machines, 10, replace=False).tolist()
+        }
+        return MatchingJob(id=name, on=on)
+
+    having = tuple(MatchingMachine(id=f"m{m}", capacity=8) for m in range(machines))
+    every = tuple(job(f"j{j}") for j in range(jobs))
+    return MatchingInstance("1", "value", having, every, name=f"nearly full {jobs} x {machines}")
+
+
 def _unrelated(seed: int, jobs: int, machines: int, correlated: Any = "no") -> Any:
     from apportion.instances.matching.generator import generate_unrelated
 
@@ -348,12 +366,12 @@ def _gangs(seed: int, jobs: int) -> Any:
     return generate_cluster(seed, jobs, {"v100": 16, "a100": 8})
 
 
-def _tenants(seed: int, jobs: int, tenants: int, gpus: int) -> Any:
+def _tenants(seed: int, jobs: int, tenants: int, gpus: int, share: Any = "dominant_share") -> Any:
     """Make a round of a cluster of three GPU types whose shares are made equal over a tree of tenants."""
     from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
     from apportion.instances.tenants import Fairness
 
-    return generate_tenants(seed, jobs, tenants, gpus, Fairness())
+    return generate_tenants(seed, jobs, tenants, gpus, Fairness(share))
 
 
 def _file(data: Path, path: str, format: str, index: int = 0, sense: str | None = None) -> Any:
@@ -418,6 +436,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "transportation": _transportation,
         "linear_assignment": _linear_assignment,
         "generalised_assignment": _generalised_assignment,
+        "nearly_full": _nearly_full,
         "unrelated": _unrelated,
         "gavel": _gavel,
         "gangs": _gangs,

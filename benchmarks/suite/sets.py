@@ -383,6 +383,15 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=0,
     ),
     GeneratedSet(
+        name="assignment-nearly-full",
+        family="generalised_assignment",
+        maker="nearly_full",
+        grid=tuple({"jobs": machines * 5, "machines": machines} for machines in (20, 60)),
+        size="jobs",
+        quick=0,
+        quick_ours=0,
+    ),
+    GeneratedSet(
         name="unrelated",
         family="unrelated_machines",
         maker="unrelated",
@@ -433,5 +442,16 @@ GENERATED: tuple[GeneratedSet, ...] = (
         seeds=(1, 2, 3),
         gap=2e-3,
         quick_ours=1,
+    ),
+    GeneratedSet(
+        name="tenants-throughputs",
+        family="tenants",
+        maker="tenants",
+        grid=({"jobs": 60, "tenants": 15, "gpus": 48, "share": "normalised_throughput"},),
+        size="jobs",
+        seeds=(2, 3, 4),
+        gap=2e-3,
+        quick=0,
+        quick_ours=0,
     ),
 )
