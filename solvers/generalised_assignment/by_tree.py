@@ -425,7 +425,7 @@ class TreeSearch:
             self.step,
             self._slices.over,
             self._improve,
-            self.model.num_jobs + _DIVE,
+            self._dive,
         )
         self._rising = rising
         self._take(start)
@@ -466,8 +466,7 @@ class TreeSearch:
         )
         before = self._slices.nodes
         status, found = self._slices.run(tree, nodes)
-        if nodes != self._rising.dive or status is Status.EXHAUSTED:  # else they are those of a far target
-            self.prices = tree.prices
+        self.prices = tree.prices
         value = None
         if found is not None:
             value = self._value_of(found)
@@ -476,6 +475,14 @@ class TreeSearch:
         if tree.nodes == 1 and status is Status.OUT_OF_NODES:
             bound = -(-tree.bound // self.scale)
         return Answer(status is Status.EXHAUSTED, value, bound, self._slices.nodes - before)
+
+    def _dive(self, target: int) -> Answer:
+        """Decide in as few nodes as reach a plan; prices of a far target stay only where there is none."""
+        before = self.prices
+        answer = self._decide(target, self.model.num_jobs + _DIVE)
+        if not answer.none:
+            self.prices = before
+        return answer
 
     def _improve(self) -> None:
         """Search for better plans as long as the decisions took, anew after every one that is found."""

@@ -330,7 +330,7 @@ def repaired(
     chosen = start.copy()
     capacities = menus.capacities
     used, swaps_of = menus.used(chosen), _swaps(menus)
-    once, share = 1.0 / np.maximum(capacities, 1.0), swaps_of.share
+    share, once = swaps_of.share, swaps_of.share.copy()
     scores = menus.scores(weights)
     tiny = 1e-9 * max(1.0, float(np.abs(scores).max(initial=0.0)))
     left, weighed = _SWEEPS, False
@@ -349,11 +349,13 @@ def repaired(
         best = menus.smallest(ratio)
         jobs = np.flatnonzero(best < np.inf)
         if jobs.size == 0:
-            if not menus.has_sparse_rows:  # a search of few capacities finds a choice, or that there is none
-                return None
-            share += np.where(over > 0.0, once, 0.0)
             if not weighed:
+                if (
+                    not menus.has_sparse_rows
+                ):  # a search of few capacities finds a choice, or that there is none
+                    return None
                 weighed, left = True, _LOOKED_AT // (_ANYWAY + menus.num_options)
+            share += np.where(over > 0.0, once, 0.0)
             continue
         swaps = menus.first_at(ratio == best[menus.job])[jobs]
         order = np.argsort(best[jobs], kind="stable")

@@ -174,7 +174,8 @@ class Rising:
     improve
         Called when the roots have answered, and before every further decision: may lower `high`.
     dive
-        Nodes in which a plan is reached that is far from the bound; 0 where plans come from elsewhere.
+        Called with a target: a decision in as few nodes as reach a plan; ``None`` where plans come from
+        elsewhere.
     nodes
         Nodes so far.
     """
@@ -186,7 +187,7 @@ class Rising:
     slack: int
     over: Callable[[], bool]
     improve: Callable[[], None] = lambda: None
-    dive: int = 0
+    dive: Callable[[int], Answer] | None = None
     nodes: int = 0
 
     @property
@@ -201,19 +202,19 @@ class Rising:
             if not self._ask(min(self.low + jump - self.step, self.high - self.slack), 1).none:
                 break
             jump *= 2
-        if self.dive:
-            self._dives()
+        if self.dive is not None:
+            self._dives(self.dive)
         nodes = _NODES
         while not self.closed and not self.over():
             self._round(nodes)
             nodes *= 4
 
-    def _dives(self) -> None:
+    def _dives(self, dive: Callable[[int], Answer]) -> None:
         """Halve what is open by dives to one plan each, passing over where a few find none."""
         tried, failed = self.low, 0
         while tried <= self.high - self.slack and failed < _FAILED and not self.over():
             target = (tried + self.high - self.slack) // 2
-            answer = self._ask(target, self.dive)
+            answer = self._noted(target, dive(target))
             if not answer.none and answer.value is None:
                 tried, failed = target + self.step, failed + 1
             tried = max(tried, self.low)
@@ -232,7 +233,10 @@ class Rising:
             tried, jump = self.low if answer.none else target + self.step, 2 * jump
 
     def _ask(self, target: int, nodes: int) -> Answer:
-        answer = self.decide(target, nodes)
+        return self._noted(target, self.decide(target, nodes))
+
+    def _noted(self, target: int, answer: Answer) -> Answer:
+        """Take from an answer what it says of the bound and of the best plan."""
         self.nodes += answer.nodes
         if answer.none:
             self.low = max(self.low, target + self.step)

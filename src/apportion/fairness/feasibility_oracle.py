@@ -269,20 +269,16 @@ class FeasibilityOracle:
 
     def reached(self, asked: LevelRequirement) -> bool | None:
         """Return whether a requirement can be reached beside what is held, ``None`` if undecided."""
-        floors, requirements = self._beside(asked)
-        if self._is_beyond(floors) or (
-            self._prices is not None and self._prices.refuted(floors, requirements)
-        ):
+        (floors, requirements), prices = self._beside(asked), self._prices
+        if self._is_beyond(floors) or (prices is not None and prices.refuted(floors, requirements)):
             return False
         found = self._walked(floors, requirements)
-        refuted = False
         if found is None:
-            if self._prices is not None and self._prices.refuted_by_jobs(floors, requirements):
+            if prices is not None and prices.refuted_by_jobs(floors, requirements):
                 return False
             termination, found = self._asked(floors, requirements)
-            refuted = termination is Termination.INFEASIBLE
-        if found is None:
-            return False if refuted else None
+            if found is None:
+                return False if termination is Termination.INFEASIBLE else None
         self.choice = found
         return True
 

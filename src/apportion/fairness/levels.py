@@ -154,7 +154,7 @@ class LeximinSolver:
                     undecided = self._bound(group, active, rise, probe, high)
                 elif reached is False:
                     undecided = None
-                high = max(low, min(probe - 1, self._below(group, active, probe)))
+                high = max(low, self._below(group, active, probe))
             probe = (low + high + 1) // 2
         return low, high if undecided is None else undecided
 
@@ -165,19 +165,19 @@ class LeximinSolver:
             if low >= high or self.answering.model.placing.late():
                 break
             if self.answering.refuted(self._rung(group, active, rise, probe)):
-                high = max(low, min(probe - 1, self._below(group, active, probe)))
+                high = max(low, self._below(group, active, probe))
             else:
                 low = probe
         return high
 
     def _below(self, group: _Group, active: list[ShareHolder], level: int) -> int:
-        """Return the highest level at which somebody needs less than at a level, -1 where nobody does."""
+        """Return the highest level below one at which somebody needs less, -1 where nobody does."""
         found = [-1]
         for one in active:
             last = self.answering.model.last_sum(one, self._at(group, one, level))
             if last >= self.answering.floors.get(one, 0):
                 found.append(_level_of(one, last, group))
-        return max(found)
+        return min(level - 1, max(found))
 
     def _risen(self, group: _Group, active: list[ShareHolder], rise: int, level: int) -> Risen:
         """Return how many go beyond a level, at most so many as reach it."""

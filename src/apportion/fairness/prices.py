@@ -246,14 +246,14 @@ class SharePrices:
         begins, sizes = self._starts[self._some], self._sizes[self._some]
         for even in self._even:
             least = np.minimum.reduceat(over_columns(self._per_share, even), begins)
-            if _least_cost(self._spread(least), demand)[0] > float(even @ self._capacities):
+            if _least_cost(self._spread(least) * demand.heights, demand)[0] > float(even @ self._capacities):
                 return [even]
         for turn in range(_ROUNDS):
             costs = over_columns(self._per_share, prices)
             least = np.minimum.reduceat(costs, begins)
             at_least = np.flatnonzero(costs <= np.repeat(least, sizes))
             first = at_least[np.searchsorted(at_least, begins)]
-            cost, met, _ = _least_cost(self._spread(least), demand)
+            cost, met, _ = _least_cost(self._spread(least) * demand.heights, demand)
             need = over_rows(met[self._some].astype(np.float64), self._per_share[first])
             paid = float(prices @ self._capacities)
             found.append((cost / max(paid, _NOTHING), prices))
@@ -286,17 +286,7 @@ class SharePrices:
         fine = _FINE if np.count_nonzero(prices) > 1 else 1
         whole = [round(price / top * fine) for price in prices.tolist()]
         paid = sum(price * room for price, room in zip(whole, self._capacities.tolist(), strict=True))
-        unit, bought = self._least(whole), self._bought_at(whole, paid) if jobs else None
-        costs_of = [
-            [low * height for height in heights]
-            for low, heights in zip(unit, demand.heights.T.tolist(), strict=True)
-        ]
-        if bought is not None:
-            for costs, most, heights in zip(costs_of, bought.most, demand.heights.T, strict=True):
-                steps = np.searchsorted(most, heights).tolist()
-                costs[:] = [
-                    max(cost, _PARTS * bought.step * step) for cost, step in zip(costs, steps, strict=True)
-                ]
+        costs_of = self._costs(whole, self._bought_at(whole, paid) if jobs else None, demand.heights.T)
         requirements = _least_cost(np.array(costs_of, dtype=np.float64).T / _PARTS, demand)[2]
         worth = [round(price * _PARTS) for price in requirements.tolist()]
         excess = sum(price * rise for price, rise in zip(worth, demand.rise.tolist(), strict=True))
@@ -309,6 +299,21 @@ class SharePrices:
         if jobs and excess <= _PARTS * paid:
             excess = max(excess, _cheapest(costs_of, demand))
         return _Priced(excess - _PARTS * paid, forced)
+
+    def _costs(self, whole: Sequence[int], bought: _Bought | None, heights: Integers) -> list[list[int]]:
+        """Return what every holder pays at least for each of its heights, in parts of a whole price."""
+        unit = self._least(whole)
+        linear = [[low * height for height in own] for low, own in zip(unit, heights.tolist(), strict=True)]
+        if bought is None:
+            return linear
+        part = _PARTS * bought.step
+        return [
+            [
+                max(cost, part * step)
+                for cost, step in zip(costs, np.searchsorted(most, own).tolist(), strict=True)
+            ]
+            for costs, most, own in zip(linear, bought.most, heights, strict=True)
+        ]
 
     def _relaxed(self, demand: _Demand) -> Floats:
         """Return the prices of capacities in the relaxation where all reach as much of their heights."""
@@ -350,7 +355,10 @@ class SharePrices:
     def _found_bought(self, whole: Integers, paid: int) -> _Bought | None:
         """Solve the knapsack of every holder, job by job, at prices in whole numbers."""
         holder, job, share, uses, rows = self._menus
-        costs = np.maximum(0, uses[rows] @ whole)  # beyond 64 bits it is less than it is
+        priced = np.flatnonzero(whole)
+        costs = np.maximum(
+            0, uses[np.ix_(rows, priced)] @ whole[priced]
+        )  # beyond 64 bits it is less than it is
         step = max(int(np.gcd.reduce(costs)), -(-paid // _STEPS), 1)
         top = paid // step
         beyond = max(float(step), float(share.astype(np.float64).sum())) > _HIGHEST
@@ -418,13 +426,12 @@ def _distinct(rows: Integers) -> Integers:
 def _least_cost(cost: Floats, demand: _Demand) -> tuple[float, Integers, Floats]:
     """Return a bound on what a demand costs, who then has what, and the prices of the requirements.
 
-    `cost` is what each holder pays at least for each height, or for a unit of share.
+    `cost`, float64 [1 + requirements, holders], is what each pays at least for each height.
 
     One requirement after the other gets its best price beside those of the others: there so many would
     be on it.
     """
     heights, counted, rise = demand
-    cost = cost * heights if cost.ndim == 1 else cost
     worth = np.zeros(rise.size)
     for _ in range(_SWEEPS if rise.size > 2 else rise.size - 1):
         before = worth.copy()
