@@ -556,6 +556,6 @@ def _solved(menus: OptionTable, seconds: float | None) -> Priced | None:
     prices = np.maximum(said.duals[menus.num_jobs :], 0.0)
     scores = menus.scores(prices)
     shown = float(prices @ menus.capacities + menus.largest(scores).sum())
-    if said.bound is None or not _agree(shown, said.bound):
+    if said.bound is None or (menus.values.any() and not _agree(shown, said.bound)):
         return None
     return prices, menus.best_choice(said.point)

@@ -137,6 +137,11 @@ class OptionTable(Ragged):
             self.binding,
         )
 
+    def under(self, kept: NDArray[np.bool_]) -> OptionTable:
+        """Return the menus under some of the capacities only, bool [capacities]."""
+        capacities, binding = self.capacities[kept], self.binding[kept]
+        return replace(self, matrix=self.matrix[kept], capacities=capacities, binding=binding)
+
     def part(self, jobs: NDArray[np.int64], capacities: NDArray[np.float64]) -> OptionTable:
         """Return the menus of some jobs, in their order (rising), under other capacities."""
         chosen = np.zeros(self.num_jobs, dtype=np.bool_)
@@ -383,14 +388,7 @@ def _without_misfits(menus: OptionTable) -> OptionTable | None:
         menus = menus.keep(fits)
         if (np.diff(menus.offsets) == 0).any():
             return None
-    if binding.all():
-        return menus
-    return replace(
-        menus,
-        matrix=menus.matrix[binding],
-        capacities=menus.capacities[binding],
-        binding=menus.binding[binding],
-    )
+    return menus if binding.all() else menus.under(binding)
 
 
 _Fits = tuple[NDArray[np.bool_] | None, NDArray[np.bool_]]

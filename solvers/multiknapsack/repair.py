@@ -176,6 +176,8 @@ def thinned(
 
 _SWEEPS, _LOOKED_AT, _ANYWAY = 400, 3_000_000, 1_000
 """Sweeps of a repair at most, and options looked at once no swap relieves; a sweep counts as so many more."""
+_FEW = 4
+"""Uses of an option, in the mean, up to which they are: a search decides what is more entangled."""
 
 
 def choice(
@@ -350,9 +352,7 @@ def repaired(
         jobs = np.flatnonzero(best < np.inf)
         if jobs.size == 0:
             if not weighed:
-                if (
-                    not menus.has_sparse_rows
-                ):  # a search of few capacities finds a choice, or that there is none
+                if not menus.has_sparse_rows or menus.num_entries > _FEW * menus.num_options:
                     return None
                 weighed, left = True, _LOOKED_AT // (_ANYWAY + menus.num_options)
             share += np.where(over > 0.0, once, 0.0)

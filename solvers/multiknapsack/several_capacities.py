@@ -58,6 +58,10 @@ _LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
 """Uses from which on multipliers take long: places are filled before, in this share of the time left."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
+_MANY_ROWS, _ALIKE = 32, 12
+"""Capacities above which only those that bind are searched where an option uses so many of them,"""
+_JOINING = 8
+"""and how many of those that a choice exceeds join them at once."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -135,6 +139,62 @@ def _solved(
     return run.outcome(termination, ending.reason)
 
 
+class CapacitiesLeftOut(Exception):
+    """A choice would be the incumbent but for capacities that are not searched: int64 [jobs], its rows."""
+
+    def __init__(self, choice: NDArray[np.int64]) -> None:
+        self.choice = choice
+
+
+class PartlyConstrained(ChoiceIncumbent):
+    """The incumbent of a search that looks at some of the capacities.
+
+    Attributes
+    ----------
+    searched
+        int64: the capacities of the model that are looked at; ``None`` for all.
+    """
+
+    searched: NDArray[np.int64] | None = None
+
+    def of_a_part(self) -> ChoiceIncumbent:
+        """Return one without a choice that looks at the same capacities."""
+        found = PartlyConstrained(self._model, SolveOptions(gap=self._gap), self._clock)
+        found.step, found.searched = self.step, self.searched
+        return found
+
+    def take(self, rows: NDArray[np.int64]) -> bool:
+        """Keep a choice as every incumbent does.
+
+        Raises
+        ------
+        CapacitiesLeftOut
+            If it would be kept but for the capacities that are not looked at.
+        """
+        if self.searched is None or self.fits(rows):
+            return super().take(rows)
+        model = self._model
+        served = bool((rows >= 0)[model.required].all())
+        kept = bool((model.used(rows) <= model.capacities)[self.searched].all())
+        if served and kept and self.improves(model.objective(rows)):
+            raise CapacitiesLeftOut(rows)
+        return False
+
+
+def binding_rows(menus: OptionTable, dual: Dual) -> NDArray[np.bool_] | None:
+    """Return bool [capacities]: those with a price or exceeded at prices; ``None`` where all are searched.
+
+    Limits of tenants that lend are one for every set of them, and few bind. What a search finds under those
+    that do is mostly within the others, and its bound holds under all.
+    """
+    if menus.num_capacities <= _MANY_ROWS or menus.num_entries < _ALIKE * menus.num_options:
+        return None
+    kept = dual.multipliers > 0.0
+    for choice in dual.choices[-1:]:
+        kept |= menus.used(choice) > menus.capacities
+    return kept if 2 * np.count_nonzero(kept) <= kept.size else None
+
+
 class _Run:
     """The state of one call, so that an interruption finds the incumbent wherever it strikes."""
 
@@ -149,7 +209,7 @@ class _Run:
         self._model = model
         self._options = options
         self._clock = clock
-        self._best = ChoiceIncumbent(model, options, clock)
+        self._best = PartlyConstrained(model, options, clock)
         self._best.step = step  # of which all values are multiples; 0 where none is evident
         self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
@@ -167,6 +227,7 @@ class _Run:
             hint = None
         if start is not None and (ended := self._started(start, hint)) is not None:
             return ended
+        near_by = None if self._start_used else start
         if best.point is None and not model.required.any():
             best.take(np.full(model.num_jobs, -1, dtype=np.int64))
         if is_wide(model):
@@ -202,15 +263,54 @@ class _Run:
         self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
+        if top is menus and places is None and (kept := binding_rows(menus, dual)) is not None:
+            return self._under_binding_rows(menus, dual, kept, near_by)
+        return self._priced(menus, dual, top, places, near_by)
+
+    def _priced(
+        self,
+        menus: OptionTable,
+        dual: Dual,
+        top: OptionTable,
+        places: RuinRecreate | None,
+        start: NDArray[np.int64] | None,
+    ) -> StopReason:
+        """Repair the choices of the relaxation, and where that is not good enough search on."""
         self._at_prices(menus, dual, top, start)
         if (ended := self._shown.ended(self._clock)) is not None:
             return ended
         left = self._by_sparse_search(menus, dual, places)
         if isinstance(left, StopReason):
             return left
-        if not sparse:
+        if not menus.has_sparse_rows:
             self._near_start(left, dual.multipliers, start)
         return self._searched(left, dual, top)
+
+    def _under_binding_rows(
+        self, menus: OptionTable, dual: Dual, kept: NDArray[np.bool_], start: NDArray[np.int64] | None
+    ) -> StopReason:
+        """Search under some capacities; those that a better choice would exceed join them.
+
+        What is no choice under some is none under all, and a bound under some holds under all.
+        """
+        while True:
+            part, few = menus.under(kept), replace(dual, multipliers=dual.multipliers[kept])
+            self._quick = part.num_options * part.num_capacities <= _QUICK
+            self._best.searched = part.binding
+            try:
+                return self._priced(part, few, part, None, start)
+            except CapacitiesLeftOut as found:
+                self._mark("search")
+                beyond = menus.used(menus.locate(found.choice)) - menus.capacities
+                beyond /= np.maximum(menus.capacities, 1.0)
+                worst = np.argsort(-beyond, kind="stable")[:_JOINING]
+                kept[worst[beyond[worst] > 0.0]] = True
+                start = found.choice
+                self._counters["capacity_rounds"] = self._counters.get("capacity_rounds", 0.0) + 1.0
+            finally:
+                self._best.searched = None
+            if (ended := self._shown.ended(self._clock)) is not None:
+                return ended
 
     def _started(self, start: NDArray[np.int64], hint: NDArray[np.float64] | None) -> StopReason | None:
         """Take a start that fits, and return whether what is known of the bound shows it good enough."""
@@ -321,7 +421,7 @@ class _Run:
         self, menus: OptionTable, weights: NDArray[np.float64], start: NDArray[np.int64] | None
     ) -> None:
         """Offer a choice near a start that does not fit."""
-        if start is not None and not self._start_used and np.shape(start) == (menus.num_jobs,):
+        if start is not None and np.shape(start) == (menus.num_jobs,):
             near_start(menus, weights, np.asarray(start, dtype=np.int64), self._best, self._clock.late)
 
     def _late_soon(self) -> Callable[[], bool]:

@@ -371,3 +371,57 @@ def test_a_repair_goes_on_where_no_swap_relieves(seed: int) -> None:
     found = repair.choice(model, np.zeros(number))
     assert found is not None
     assert model.fits(found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_of_limits_of_every_set_of_tenants_few_are_searched(seed: int) -> None:
+    """Seven tenants claim what they use or withhold, whichever is more: a table over claims says the same."""
+    rng = np.random.default_rng(seed)
+    tenants, jobs, per_job = 7, 63, 4
+    owner = np.repeat(rng.integers(0, tenants, jobs), per_job)
+    uses = np.tile([0, 1, 2, 4], jobs) * np.repeat(rng.integers(1, 3, jobs), per_job)
+    values = np.round(np.repeat(rng.lognormal(0.0, 1.0, jobs), per_job) * uses**0.7, 3)
+    offsets = np.arange(jobs + 1) * per_job
+    total, withheld = 60, rng.integers(3, 9, tenants)
+    left = np.array(list(itertools.product([False, True], repeat=tenants)))
+    rows = np.where(~left[:, owner], uses, 0).T
+    model = MultipleChoiceKnapsack.from_arrays(values, rows, offsets, total - left @ withheld)
+    seen = list[Incumbent]()
+    outcome = solve(model, SolveOptions(on_incumbent=seen.append))
+    assert_sound(model, outcome)
+    best = np.zeros(total + 1)
+    for tenant in range(tenants):
+        alone = np.zeros(total + 1)
+        for first in np.flatnonzero(owner[::per_job] == tenant) * per_job:
+            worth = [(values[row], uses[row]) for row in range(first, first + per_job)]
+            alone = np.max(
+                [value + np.append([-np.inf] * use, alone)[: total + 1] for value, use in worth], 0
+            )
+        claims = np.maximum(np.arange(total + 1), withheld[tenant])
+        after = np.full(total + 1, -np.inf)
+        for use, claim in enumerate(claims):
+            after[claim:] = np.maximum(after[claim:], best[: total + 1 - claim] + alone[use])
+        best = after
+    assert outcome.termination is Termination.OPTIMAL
+    assert outcome.objective == pytest.approx(best.max(), rel=1e-9)
+    assert [one.objective for one in seen] == sorted({one.objective for one in seen})
+    assert all(one.objective <= best.max() + 1e-9 for one in seen)
+
+
+def test_capacities_that_a_better_choice_exceeds_join_the_search() -> None:
+    """Of limits of all sets those with a price do not suffice: some join, and the counters say how often."""
+    rng = np.random.default_rng(1)
+    left = np.array(list(itertools.product([False, True], repeat=6)))
+    owner, uses = np.repeat(rng.integers(0, 6, 50), 4), np.tile([0, 1, 3, 5], 50)
+    rows = np.where(~left[:, owner], uses, 0).T
+    limits = 70 - left @ np.array([9, 2, 14, 5, 11, 7])
+    joined = 0
+    for seed in range(6):
+        values = np.round(np.random.default_rng(seed).random(200) * (1 + uses), 3)
+        model = MultipleChoiceKnapsack.from_arrays(values, rows, np.arange(51) * 4, limits)
+        outcome = solve(model, SolveOptions())
+        assert outcome.termination is Termination.OPTIMAL
+        assert outcome.point is not None
+        assert model.fits(outcome.point)
+        joined += int(outcome.counters.get("capacity_rounds", 0))
+    assert joined > 0
