@@ -366,6 +366,24 @@ def _gangs(seed: int, jobs: int) -> Any:
     return generate_cluster(seed, jobs, {"v100": 16, "a100": 8})
 
 
+def _lenders(seed: int, jobs: int, nodes: int, tenants: int) -> Any:
+    """Make an event of gap filling whose nodes tenants in two cohorts borrow, and lend in part."""
+    from msgspec.structs import replace
+
+    from apportion.instances.gap_filling.generator import generate
+    from apportion.instances.tenants import Quota, Tenant
+
+    event, rng = generate(seed, jobs, nodes), np.random.default_rng(seed)
+    due = 4 * nodes // (5 * tenants)
+    trees = [Tenant(cohort, quotas={"idle_nodes": Quota(nodes // 2)}) for cohort in "AB"]
+    for place in range(tenants):
+        quota = Quota(due, int(rng.integers(0, nodes // tenants + 1)), due // 2)
+        trees.append(Tenant(f"t{place}", "AB"[place % 2], quotas={"idle_nodes": quota}))
+    owners = [f"t{int(drawn) % tenants}" for drawn in rng.zipf(1.6, jobs)]
+    mine = tuple(replace(job, tenant=owner) for job, owner in zip(event.jobs, owners, strict=True))
+    return replace(event, jobs=mine, tenants=tuple(trees))
+
+
 def _tenants(seed: int, jobs: int, tenants: int, gpus: int, share: Any = "dominant_share") -> Any:
     """Make a round of a cluster of three GPU types whose shares are made equal over a tree of tenants."""
     from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
@@ -440,6 +458,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "unrelated": _unrelated,
         "gavel": _gavel,
         "gangs": _gangs,
+        "lenders": _lenders,
         "tenants": _tenants,
         "file": _file,
         "summit": _summit,

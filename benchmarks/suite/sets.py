@@ -444,6 +444,15 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=1,
     ),
     GeneratedSet(
+        name="tenants-lending",
+        family="tenants",
+        maker="lenders",
+        grid=({"jobs": 80, "nodes": 200, "tenants": 8}, {"jobs": 150, "nodes": 400, "tenants": 10}),
+        size="jobs",
+        quick=0,
+        quick_ours=1,
+    ),
+    GeneratedSet(
         name="tenants-throughputs",
         family="tenants",
         maker="tenants",
