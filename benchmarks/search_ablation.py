@@ -25,7 +25,8 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.exact_sums import grid
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack import dual, repair
-from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build, without_dominated
+from apportion.solvers.multiknapsack.anytime import without_dominated
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build
 from apportion.solvers.multiknapsack.proving import Proving
 from apportion.solvers.search.menu_search import Settings
 from benchmarks.anticorrelated_costs import searched_for

@@ -23,7 +23,7 @@ from apportion.instances.draft import with_jobs
 from apportion.instances.fields import remade
 from apportion.instances.kinds import kind_of
 from apportion.instances.multiple_choice_knapsack import KnapsackOption, MultipleChoiceKnapsackInstance
-from apportion.instances.options import uses_by
+from apportion.instances.options import entries_by, uses_by
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Present
@@ -85,7 +85,8 @@ class MenuFormulation:
         )
         starts = [0, *accumulate(map(len, self.menus))]
         flat = [option for menu in self.menus for option in menu]
-        uses = uses_by([option.uses for option in flat], {name: k for k, name in enumerate(names)})
+        entries = entries_by([option.uses for option in flat], {name: k for k, name in enumerate(names)})
+        uses = uses_by(entries, (len(flat), len(names)))
         self.model = MultipleChoiceKnapsack.from_arrays(
             np.array([option.value for option in flat], dtype=np.float64),
             uses,

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.freezing.nodes import TypeNodes
 from apportion.instances.kind import ProblemType
-from apportion.instances.options import Place, Pool, uses_by
+from apportion.instances.options import Entries, Place, Pool, entries_by, uses_by
 from apportion.instances.tenants.check import capacities_and_limits, ledger_of
-from apportion.instances.tenants.ledger import is_tenanted
+from apportion.instances.tenants.ledger import TenantLedger, is_tenanted
 
 __all__ = [
     "Columns",
@@ -136,18 +136,18 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
     if option_set is None:
         raise TypeError(f"there are no proofs about a {type(instance).__name__}")
     pools, nodes = option_set.pools(instance), option_set.nodes(instance)
-    used: list[Mapping[str, int]]
-    if tenants and is_tenanted(instance):
-        ledger = ledger_of(kind, instance)
-        limits, menus = ledger.limits, list(ledger.options.values())
-        used = [ledger.uses(job, at) for job, own in ledger.options.items() for at in range(len(own))]
-    else:
-        limits = capacities_and_limits(kind, instance)
-        menus = [list(option_set.options(instance, job)) for job in instance.jobs]
-        used = [option.uses for own in menus for option in own]
+    ledger = ledger_of(kind, instance) if tenants and is_tenanted(instance) else None
+    limits = capacities_and_limits(kind, instance) if ledger is None else ledger.limits
+    menus = (
+        [list(option_set.options(instance, job)) for job in instance.jobs]
+        if ledger is None
+        else list(ledger.options.values())
+    )
     options = [option for own in menus for option in own]
     number = {pool.name: at for at, pool in enumerate(pools)}
     column = {name: k for k, name in enumerate(name for name in limits if name not in number)}
+    used = [option.uses for option in options]
+    entries = entries_by(used, column) if ledger is None else _with_limits(ledger, used, column)
     values = [option.value for option in options]
     floats = all(type(value) is float for value in values)
     pool_use, barred = None, dict[int, Sequence[Place]]()
@@ -166,7 +166,7 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
         [job.id for job in instance.jobs],
         np.concatenate(([0], np.cumsum([len(own) for own in menus]))).astype(np.int64),
         np.array(values, dtype=np.float64) if floats else [value.as_integer_ratio() for value in values],
-        uses_by(used, column),
+        uses_by(entries, (len(options), len(column))),
         list(column),
         [limits[name] for name in column],
         pool_use=pool_use,
@@ -175,6 +175,34 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
         names=lambda: [option.name for option in options],
         barred=barred,
     )
+
+
+def _with_limits(
+    ledger: TenantLedger, used: Sequence[Mapping[str, int]], column: Mapping[str, int]
+) -> Entries:
+    """Return what options take, and of the limits of tenants, as `TenantLedger.uses` has it one by one."""
+    shared = {name: k for k, name in enumerate(ledger.capacities)}
+    option, capacity, use = entries_by(used, shared)
+    owner = np.repeat(np.arange(len(ledger.options)), [len(own) for own in ledger.options.values()])
+    leaf_of = [ledger.jobs[job].tenant for job in ledger.options]
+    place = {leaf: at for at, leaf in enumerate(dict.fromkeys(leaf_of))}
+    leaf = np.array([place[leaf] for leaf in leaf_of], dtype=np.int64)[owner[option]]
+    stopped = np.array([*map(ledger.is_preemptible, ledger.options)], dtype=np.bool_)[owner[option]]
+    found = [entries_by(used, column)]
+    for row in ledger.rows:
+        counted = np.array([one in row.leaves for one in place], dtype=np.bool_)[leaf]
+        counted &= capacity == shared[row.capacity]
+        at = np.flatnonzero(counted if row.preemptible_too else counted & ~stopped)
+        found.append((option[at], np.full(at.size, column[row.name]), use[at]))
+    jobs = {job: at for at, job in enumerate(ledger.options)}
+    begins = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(jobs)))))
+    for name, (_, members) in ledger.floors.items():
+        for job in members:
+            forgone = ledger.best[job] - np.array(ledger.shares[job], dtype=np.int64)
+            at, floor = np.flatnonzero(forgone), column[ledger.floor_names[name]]
+            found.append((begins[jobs[job]] + at, np.full(at.size, floor), forgone[at]))
+    option, capacity, use = (np.concatenate(part) for part in zip(*found, strict=True))
+    return option, capacity, use
 
 
 def _pool_use(pools: Sequence[Pool], number: Mapping[str, int], places: Sequence[Place | None]) -> PoolUse:

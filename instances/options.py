@@ -14,12 +14,14 @@ from apportion.core.solution import JOBS_MOVED, JOBS_STOPPED
 
 __all__ = [
     "DerivedCapacity",
+    "Entries",
     "JobOption",
     "OneSum",
     "Option",
     "OptionSet",
     "Place",
     "Pool",
+    "entries_by",
     "goal_values",
     "plan_options",
     "uses_by",
@@ -294,8 +296,12 @@ def goal_values(options: OptionSet, instance: Any, plan: Mapping[str, Any]) -> d
     return found | ({JOBS_STOPPED: stopped, JOBS_MOVED: moved} if running else {})
 
 
-def uses_by(used: Sequence[Mapping[str, int]], column: Mapping[str, int]) -> Any:
-    """Return int64 [options, capacities], sparse where the array would be large and nearly empty.
+Entries = tuple[Any, Any, Any]
+"""Option, capacity and amount of everything that is used, int64 [uses] each."""
+
+
+def entries_by(used: Sequence[Mapping[str, int]], column: Mapping[str, int]) -> Entries:
+    """Return what options take of the names that are capacities.
 
     Parameters
     ----------
@@ -309,11 +315,19 @@ def uses_by(used: Sequence[Mapping[str, int]], column: Mapping[str, int]) -> Any
     rows = np.repeat(np.arange(len(used)), np.fromiter(map(len, used), np.int64, len(used)))
     places = np.fromiter((column.get(name, -1) for own in used for name in own), np.int64, rows.size)
     amounts = np.fromiter((amount for own in used for amount in own.values()), np.int64, rows.size)
-    shape, kept = (len(used), len(column)), places >= 0
+    kept = (places >= 0) & (amounts != 0)
+    return rows[kept], places[kept], amounts[kept]
+
+
+def uses_by(entries: Entries, shape: tuple[int, int]) -> Any:
+    """Return int64 [options, capacities], sparse where the array would be large and nearly empty."""
+    import numpy as np
+
+    rows, places, amounts = entries
     if rows.size <= _DENSITY * shape[0] * shape[1] and shape[0] * shape[1] > _CELLS:
         from scipy.sparse import csr_array
 
-        return csr_array((amounts[kept], (rows[kept], places[kept])), shape=shape)
+        return csr_array((amounts, (rows, places)), shape=shape)
     found = np.zeros(shape, dtype=np.int64)
-    found[rows[kept], places[kept]] = amounts[kept]
+    found[rows, places] = amounts
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +18,7 @@ from msgspec import UNSET
 from apportion.core.outcome import Report, Violation
 from apportion.instances.gap_filling.schema import GapFillingInstance, GapFillingJob, ScalingCurve
 
-__all__ = ["CAPACITY", "check", "exact_job_value", "exact_objective", "rate_at"]
+__all__ = ["CAPACITY", "check", "exact_job_value", "exact_job_values", "exact_objective", "rate_at"]
 
 CAPACITY = "idle_nodes"
 """The one capacity of the problem, as it is named in multipliers."""
@@ -133,10 +133,18 @@ def rate_at(curve: ScalingCurve, count: int) -> float:
 
 def exact_job_value(job: GapFillingJob, horizon: Fraction, count: int) -> Fraction:
     """Return what a job adds to the objective on a number of nodes, exactly."""
-    current = len(job.current_nodes)
-    stall = job.rescale_up_s if count > current else job.rescale_down_s if count < current else 0.0
-    running = _exact_rate(job.scaling, current) if current >= job.min_nodes else Fraction(0)
-    return Fraction(job.weight) * (horizon * _exact_rate(job.scaling, count) - running * Fraction(stall))
+    return next(exact_job_values(job, horizon, (count,)))
+
+
+def exact_job_values(job: GapFillingJob, horizon: Fraction, counts: Iterable[int]) -> Iterator[Fraction]:
+    """Yield what a job adds to the objective on numbers of nodes, exactly."""
+    weight, current = Fraction(job.weight), len(job.current_nodes)
+    running = weight * _exact_rate(job.scaling, current) if current >= job.min_nodes else Fraction(0)
+    up, down = running * Fraction(job.rescale_up_s), running * Fraction(job.rescale_down_s)
+    gained = weight * horizon
+    for count in counts:
+        stalled = up if count > current else down if count < current else Fraction(0)
+        yield gained * _exact_rate(job.scaling, count) - stalled
 
 
 def _exact_rate(curve: ScalingCurve, count: int) -> Fraction:

@@ -13,7 +13,7 @@ from apportion.core.errors import InvalidInstance, Problem, quoted_names
 from apportion.core.extension_points import loaded
 from apportion.instances.fields import check_distinct, check_name, remade
 from apportion.instances.gap_filling import check
-from apportion.instances.gap_filling.check import CAPACITY, exact_job_value, rate_at
+from apportion.instances.gap_filling.check import CAPACITY, exact_job_values, rate_at
 from apportion.instances.gap_filling.schema import (
     GapFillingInstance,
     GapFillingJob,
@@ -30,11 +30,10 @@ __all__ = ["EDITS", "GAP_FILLING", "MOST_NEW_NODES", "OPTION_SET"]
 
 
 def _options(instance: GapFillingInstance, job: GapFillingJob) -> Iterator[Option]:
-    horizon = Fraction(instance.horizon_s)
-    for nodes in (0, *range(job.min_nodes, min(job.max_nodes, len(instance.nodes)) + 1)):
-        if not job.allows(nodes) or job.pinned_count not in (None, nodes):
-            continue
-        value = exact_job_value(job, horizon, nodes)
+    within = (0, *range(job.min_nodes, min(job.max_nodes, len(instance.nodes)) + 1))
+    counts = [nodes for nodes in within if job.allows(nodes) and job.pinned_count in (None, nodes)]
+    values = exact_job_values(job, Fraction(instance.horizon_s), counts)
+    for nodes, value in zip(counts, values, strict=True):
         holds = nodes == len(job.current_nodes)
         uses = {CAPACITY: nodes} if nodes else {}
         yield Option(str(nodes), uses, value, rate_at(job.scaling, nodes), holds, idle=nodes == 0)

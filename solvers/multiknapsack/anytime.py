@@ -27,12 +27,11 @@ from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
     OptionTable,
     within_reach,
-    without_dominated,
 )
 from apportion.solvers.multiknapsack.proving import Proving, provable, solve_core
 from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree, count_tree
 
-__all__ = ["Search", "StopReason", "TablesTurn"]
+__all__ = ["Search", "StopReason", "TablesTurn", "without_dominated"]
 
 
 _AFTER = 0.005
@@ -375,3 +374,37 @@ class Search:
             return None
         self._next_mip = self._began + 3.0 * (clock.elapsed - self._began)
         return None
+
+
+_LARGEST_PAIRWISE = 40_000_000
+"""Comparisons of options within menus that dominance removal may cost at most."""
+
+
+def without_dominated(menus: OptionTable) -> OptionTable:
+    """Drop options that another of the same menu beats: worth at most as much, using at least as much of all.
+
+    Menus are compared pairwise in blocks; where that would cost too many comparisons nothing is dropped.
+    """
+    width = int(np.diff(menus.offsets).max(initial=0))
+    num_jobs, num_caps = menus.num_jobs, menus.num_capacities
+    if num_jobs * width * width * (num_caps + 1) > _LARGEST_PAIRWISE:
+        return menus
+    position = np.arange(menus.num_options) - menus.offsets[:-1][menus.job]
+    value = np.full((num_jobs, width), -np.inf)
+    value[menus.job, position] = menus.values
+    padded = np.full((num_caps, num_jobs, width), np.inf)
+    padded[:, menus.job, position] = menus.uses
+    beaten = np.zeros((num_jobs, width), dtype=np.bool_)
+    block = max(1, 1_000_000 // (width * width))
+    earlier = np.tri(width, k=-1, dtype=np.bool_)[None]
+    for start in range(0, num_jobs, block):
+        part = slice(start, start + block)
+        # [j, a, b]: b is at least as good as a in everything; of equals the first stays.
+        good = value[part, None, :] >= value[part, :, None]
+        equal = value[part, None, :] == value[part, :, None]
+        for k in range(num_caps):
+            mine, other = padded[k, part, :, None], padded[k, part, None, :]
+            good &= other <= mine
+            equal &= other == mine
+        beaten[part] = (good & (~equal | earlier)).any(axis=2)
+    return menus.keep(~beaten[menus.job, position])

@@ -137,8 +137,6 @@ _AT_ONCE = 400_000
 """Uses up to which the compiled twin, which does not look at the clock, takes some tens of milliseconds."""
 _SAMPLED, _STEP = 20_000, 1_000_003
 """Losses that stand for all, and how far they are apart: no menus are as long as this prime or a multiple."""
-_MANY_CAPACITIES, _MANY_ENTRIES = 32, 2_000_000
-"""Capacities above which a simplex is faster also where options use most of them, and uses up to which."""
 _LARGE = 30_000
 """From so many options on, most evaluations are made on a sample of jobs and on the options near the top."""
 
@@ -368,10 +366,8 @@ def solve_large(
     Returns the dual and the menus its choices refer to: a part of the given menus with all jobs. The bound
     is L over the whole menus.
     """
-    priced_whole = menus.has_sparse_rows or (
-        menus.num_capacities > _MANY_CAPACITIES and menus.num_entries <= _MANY_ENTRIES
-    )
-    if priced_whole and (found := relaxed(menus, seconds, anchor, start)) is not None:
+    at_once = menus.has_sparse_rows or menus.few_bind
+    if at_once and (found := relaxed(menus, seconds, anchor, start)) is not None:
         prices, choice = found
         infeasible = choice is None and overdrawn_by_all(menus, prices)
         if choice is not None or infeasible:

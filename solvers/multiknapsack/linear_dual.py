@@ -1,12 +1,10 @@
 """Multipliers of many capacities that few jobs touch: the linear relaxation, written sparsely, on HiGHS.
 
-Cutting planes price all capacities in one dense master and need some evaluations per capacity. Limits of
-tenants are many, and a job touches only those of its own tenant and of the tenants above: the relaxation is
-then as sparse as the menus, and a simplex solves it in about the time of some evaluations. With a feasible
-choice at hand its columns come in portions (`sifted`).
-
-Of many jobs a sample is priced first: at its prices few jobs are undecided, and only these are left to the
-simplex (`narrowed`).
+Cutting planes price all capacities in one dense master and need some evaluations per capacity; a simplex on
+what is as sparse as the menus takes about the time of some. With a feasible choice at hand its columns come
+in portions (`sifted`). Of many jobs a sample is priced first: at its prices few jobs are undecided, and only
+these are left to the simplex (`narrowed`). Of limits of sets of tenants, of which a job touches many, few
+bind: those that the relaxation under the others exceeds join it (`_by_joining`).
 
 Only the prices are taken. What they prove is computed from them as from any other multipliers.
 
@@ -48,6 +46,7 @@ __all__ = [
     "relaxed",
     "residual_core",
     "sifted",
+    "worst_exceeded",
     "written",
 ]
 
@@ -354,7 +353,7 @@ def _rough(
 
 Priced = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 
-_AGREES = 1e-5
+_AGREES, _EXCEEDED = 1e-5, 1e-7
 """Relative difference of HiGHS's optimum and of what its prices show."""
 _WORTH = 4
 """Options per job above which columns come in portions."""
@@ -397,6 +396,8 @@ def relaxed(
         return None if seconds is None else seconds - (time.monotonic() - began)
 
     try:
+        if menus.few_bind:
+            return _by_joining(menus, left)
         if menus.num_jobs >= _MANY_JOBS and (found := narrowed(menus, left, near)) is not None:
             return found
         if anchor is not None and menus.num_options > _WORTH * menus.num_jobs:
@@ -535,6 +536,38 @@ def _overdrawing(
     found = np.zeros(menus.num_jobs, dtype=np.bool_)
     found[job[before < 2.0 * (used - menus.capacities)[capacity]]] = True
     return found
+
+
+_JOINING = 8
+"""Capacities that join at once those that are known to bind."""
+
+
+def worst_exceeded(menus: OptionTable, used: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the few capacities that are exceeded most, in parts of what there is."""
+    beyond = (used - menus.capacities) / np.maximum(menus.capacities, 1.0)
+    return np.argsort(-beyond, kind="stable")[: min(_JOINING, np.count_nonzero(beyond > _EXCEEDED))]
+
+
+def _by_joining(menus: OptionTable, left: Callable[[], float | None]) -> Priced | None:
+    """Price what binds: capacities that the relaxation under some exceeds join these."""
+    free = menus.under(np.zeros(menus.num_capacities, dtype=np.bool_))
+    programme, prices = programme_of(free), np.zeros(menus.num_capacities)
+    programme.add(*columns_of(free, np.ones(menus.num_options, dtype=np.bool_)))
+    joined = np.zeros(0, dtype=np.int64)
+    while (found := programme.solved(left())) is not None:
+        worst = np.setdiff1d(worst_exceeded(menus, np.asarray(menus.matrix @ found.point)), joined)
+        if not worst.size:
+            prices[joined] = np.maximum(found.duals[menus.num_jobs :], 0.0)
+            close = not menus.values.any() or _agree(bound_at(menus, prices), found.objective)
+            return (prices, menus.best_choice(found.point)) if close else None
+        row, column, use = menus.under(np.isin(np.arange(menus.num_capacities), worst)).entries()
+        begins = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=worst.size))))
+        programme.add_rows(menus.capacities[worst], begins, column, use)
+        joined = np.concatenate((joined, worst))
+    if (ray := programme.ray()) is None:
+        return None
+    prices[joined] = np.abs(ray[menus.num_jobs :])
+    return prices, None
 
 
 def _agree(shown: float, objective: float) -> bool:

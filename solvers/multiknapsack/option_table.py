@@ -3,10 +3,8 @@
 An optional job gets an explicit *none* option worth 0 that uses nothing, so that everything below this file
 deals with one rule only. Uses are kept in float64 (exact below 2**53) because every hot loop is a product
 with multipliers; whether a choice fits is decided in int64 by the engine. Where capacities are many, options
-too, and an option uses few of them, uses are a `scipy.sparse.csc_array`.
-
-What can be left out before searching: dominated and hopeless options.
-The best choice so far: checked in integers before it is kept, and what would be better than it.
+too, and an option uses few of them, uses are a `scipy.sparse.csc_array`. Dominated and hopeless options can
+be left out before searching. The best choice so far is checked in integers before it is kept.
 """
 
 from __future__ import annotations
@@ -42,7 +40,6 @@ __all__ = [
     "noise",
     "reachable",
     "within_reach",
-    "without_dominated",
 ]
 
 
@@ -54,6 +51,8 @@ _MANY_CAPACITIES = 7
 """Capacities above which a dense master's work grows beyond that of a simplex,"""
 _DENSITY = 0.4
 """where no more than this part of the uses is not 0,"""
+_MANY_ALIKE, _MANY_USES = 32, 12
+"""Capacities, and uses of an option in the mean, above which few of them bind;"""
 _CELLS = 500_000
 """and cells from which on uses are kept sparse then."""
 
@@ -114,6 +113,11 @@ class OptionTable(Ragged):
         return self.num_entries <= _DENSITY * self.num_capacities * self.num_options
 
     @property
+    def few_bind(self) -> bool:
+        """Whether there are many capacities of which an option uses many, as limits of sets of tenants."""
+        return self.num_capacities > _MANY_ALIKE and self.num_entries >= _MANY_USES * self.num_options
+
+    @property
     def num_entries(self) -> int:
         """How many uses are not 0."""
         return int(np.count_nonzero(self.matrix) if isinstance(self.matrix, np.ndarray) else self.matrix.nnz)
@@ -139,7 +143,7 @@ class OptionTable(Ragged):
 
     def under(self, kept: NDArray[np.bool_]) -> OptionTable:
         """Return the menus under some of the capacities only, bool [capacities]."""
-        capacities, binding = self.capacities[kept], self.binding[kept]
+        capacities, binding = self.capacities[kept], self.binding[kept[: self.binding.size]]
         return replace(self, matrix=self.matrix[kept], capacities=capacities, binding=binding)
 
     def part(self, jobs: NDArray[np.int64], capacities: NDArray[np.float64]) -> OptionTable:
@@ -517,10 +521,6 @@ class ChoiceIncumbent(BestFound[NDArray[np.int64]]):
         return self.fits(rows) and self.offer(rows, self._model.objective(rows))
 
 
-_LARGEST_PAIRWISE = 40_000_000
-"""Comparisons of options within menus that dominance removal may cost at most."""
-
-
 def within_reach(menus: OptionTable, weights: NDArray[np.float64], bound: float, floor: float) -> OptionTable:
     """Drop the options that are not `reachable`."""
     return menus.keep(reachable(menus, weights, bound, floor))
@@ -566,33 +566,3 @@ def noise(menus: OptionTable, weights: NDArray[np.float64]) -> float:
     total = float(menus.largest(size).sum()) + float(weights @ menus.capacities)
     roundings = 2.0 * (menus.num_capacities + 2) + float(np.log2(menus.num_jobs + 1)) + 4.0
     return roundings * 2.0**-52 * total
-
-
-def without_dominated(menus: OptionTable) -> OptionTable:
-    """Drop options that another of the same menu beats: worth at most as much, using at least as much of all.
-
-    Menus are compared pairwise in blocks; where that would cost too many comparisons nothing is dropped.
-    """
-    width = int(np.diff(menus.offsets).max(initial=0))
-    num_jobs, num_caps = menus.num_jobs, menus.num_capacities
-    if num_jobs * width * width * (num_caps + 1) > _LARGEST_PAIRWISE:
-        return menus
-    position = np.arange(menus.num_options) - menus.offsets[:-1][menus.job]
-    value = np.full((num_jobs, width), -np.inf)
-    value[menus.job, position] = menus.values
-    padded = np.full((num_caps, num_jobs, width), np.inf)
-    padded[:, menus.job, position] = menus.uses
-    beaten = np.zeros((num_jobs, width), dtype=np.bool_)
-    block = max(1, 1_000_000 // (width * width))
-    earlier = np.tri(width, k=-1, dtype=np.bool_)[None]
-    for start in range(0, num_jobs, block):
-        part = slice(start, start + block)
-        # [j, a, b]: b is at least as good as a in everything; of equals the first stays.
-        good = value[part, None, :] >= value[part, :, None]
-        equal = value[part, None, :] == value[part, :, None]
-        for k in range(num_caps):
-            mine, other = padded[k, part, :, None], padded[k, part, None, :]
-            good &= other <= mine
-            equal &= other == mine
-        beaten[part] = (good & (~equal | earlier)).any(axis=2)
-    return menus.keep(~beaten[menus.job, position])

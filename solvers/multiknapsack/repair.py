@@ -176,7 +176,7 @@ def thinned(
 
 _SWEEPS, _LOOKED_AT, _ANYWAY = 400, 3_000_000, 1_000
 """Sweeps of a repair at most, and options looked at once no swap relieves; a sweep counts as so many more."""
-_FEW = 4
+_FEW_USES = 4
 """Uses of an option, in the mean, up to which they are: a search decides what is more entangled."""
 
 
@@ -352,7 +352,7 @@ def repaired(
         jobs = np.flatnonzero(best < np.inf)
         if jobs.size == 0:
             if not weighed:
-                if not menus.has_sparse_rows or menus.num_entries > _FEW * menus.num_options:
+                if not menus.has_sparse_rows or menus.num_entries > _FEW_USES * menus.num_options:
                     return None
                 weighed, left = True, _LOOKED_AT // (_ANYWAY + menus.num_options)
             share += np.where(over > 0.0, once, 0.0)

@@ -14,15 +14,15 @@ from apportion.models.exact_sums import grid
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
-from apportion.solvers.multiknapsack.anytime import Search, StopReason
+from apportion.solvers.multiknapsack.anytime import Search, StopReason, without_dominated
 from apportion.solvers.multiknapsack.dual import Dual, precision, solve_large
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
+from apportion.solvers.multiknapsack.linear_dual import worst_exceeded
 from apportion.solvers.multiknapsack.marginal_jobs import near_optimum
 from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
     OptionTable,
     build,
-    without_dominated,
 )
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound, filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.repair import (
@@ -58,10 +58,6 @@ _LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
 """Uses from which on multipliers take long: places are filled before, in this share of the time left."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
-_MANY_ROWS, _ALIKE = 32, 12
-"""Capacities above which only those that bind are searched where an option uses so many of them,"""
-_JOINING = 8
-"""and how many of those that a choice exceeds join them at once."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -187,7 +183,7 @@ def binding_rows(menus: OptionTable, dual: Dual) -> NDArray[np.bool_] | None:
     Limits of tenants that lend are one for every set of them, and few bind. What a search finds under those
     that do is mostly within the others, and its bound holds under all.
     """
-    if menus.num_capacities <= _MANY_ROWS or menus.num_entries < _ALIKE * menus.num_options:
+    if not menus.few_bind:
         return None
     kept = dual.multipliers > 0.0
     for choice in dual.choices[-1:]:
@@ -301,10 +297,7 @@ class _Run:
                 return self._priced(part, few, part, None, start)
             except CapacitiesLeftOut as found:
                 self._mark("search")
-                beyond = menus.used(menus.locate(found.choice)) - menus.capacities
-                beyond /= np.maximum(menus.capacities, 1.0)
-                worst = np.argsort(-beyond, kind="stable")[:_JOINING]
-                kept[worst[beyond[worst] > 0.0]] = True
+                kept[worst_exceeded(menus, menus.used(menus.locate(found.choice)))] = True
                 start = found.choice
                 self._counters["capacity_rounds"] = self._counters.get("capacity_rounds", 0.0) + 1.0
             finally:

@@ -224,7 +224,7 @@ PATHS = _table(
         "no-dominance",
         _SUMS,
         {
-            "apportion.solvers.multiknapsack.option_table:_LARGEST_PAIRWISE": 0,
+            "apportion.solvers.multiknapsack.anytime:_LARGEST_PAIRWISE": 0,
             "apportion.solvers.multiknapsack.proving:_MOST_OPTIONS": 0,
         },
         complete=False,

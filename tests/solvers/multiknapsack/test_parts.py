@@ -14,8 +14,9 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.models.exact_sums import grid
 from apportion.models.lowering import lower
 from apportion.solvers.multiknapsack import beam, dual, repair
+from apportion.solvers.multiknapsack.anytime import without_dominated
 from apportion.solvers.multiknapsack.entropic_dual import entropic_dual, freezing_temperature
-from apportion.solvers.multiknapsack.option_table import build, within_reach, without_dominated
+from apportion.solvers.multiknapsack.option_table import build, within_reach
 
 
 def relaxation(model: MultipleChoiceKnapsack) -> float:
