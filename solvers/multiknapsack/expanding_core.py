@@ -118,12 +118,15 @@ class ExpandingCore:
             entries, late = self._entries(reach), self._clock.elapsed >= turn
             last = entries <= FEW_ENTRIES or (late and self._takes_last(entries, left))
             cut = np.inf if last else self._cut(size)
-            whole = cut >= reach
             core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))
+            whole = cut >= reach or core.num_options == self._menus.num_options
+            last |= whole  # where no option loses anything, the first core is all there is
             asked, before = self._clock.elapsed, self._best.objective
             answer = self._solve(core, None if last else int(nodes))
             if answer.proven and (whole or self._reach() <= min(cut, reach)):
                 return StopReason("proven", by_solver=True)
+            if answer.infeasible and whole and self._best.point is None:
+                return StopReason("proven", infeasible=True, by_solver=True)
             if whole:
                 self.bound = np.inf if answer.bound is None else answer.bound
                 return None

@@ -538,7 +538,7 @@ def _overdrawing(
     return found
 
 
-_JOINING = 8
+_JOINING = 16
 """Capacities that join at once those that are known to bind."""
 
 

@@ -51,7 +51,7 @@ _MANY_CAPACITIES = 7
 """Capacities above which a dense master's work grows beyond that of a simplex,"""
 _DENSITY = 0.4
 """where no more than this part of the uses is not 0,"""
-_MANY_ALIKE, _MANY_USES = 32, 12
+_MANY_ALIKE, _MANY_USES = 32, 6
 """Capacities, and uses of an option in the mean, above which few of them bind;"""
 _CELLS = 500_000
 """and cells from which on uses are kept sparse then."""
@@ -94,6 +94,11 @@ class OptionTable(Ragged):
     def num_capacities(self) -> int:
         """How many capacities can be exceeded."""
         return int(self.capacities.size)
+
+    @property
+    def has_rows_behind(self) -> bool:
+        """Whether rows stand behind the capacities of the model, which prices of the model do not name."""
+        return self.num_capacities > self.binding.size
 
     @property
     def uses(self) -> NDArray[np.float64]:
@@ -302,7 +307,7 @@ class OptionTable(Ragged):
     def expand(self, weights: NDArray[np.float64], num_capacities: int) -> NDArray[np.float64]:
         """Return multipliers for all the model's capacities, 0 for those that cannot be exceeded."""
         full = np.zeros(num_capacities)
-        full[self.binding] = weights
+        full[self.binding] = weights[: self.binding.size]
         return full
 
 

@@ -143,7 +143,7 @@ class ProvenBound:
     def by_ending(self, ending: StopReason, live: OptionTable, weights: NDArray[np.float64]) -> StopReason:
         """State what an ending shows, and return it; `live` are the options that were searched."""
         best = self._best
-        if ending.proving is not None:
+        if ending.proving is not None and not live.has_rows_behind:
             self.keep_tree(ending.proving)
         if ending.reason == "claimed":  # by the word of HiGHS, as where it is asked about the whole
             if best.objective is not None and not best.proven:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ __all__ = ["CoreAnswer", "Proving", "provable", "solve_core"]
 _EQUAL = 5e-10
 """Relative difference of objectives that counts as none: half of what the judge lets pass as optimal."""
 _LARGEST = 1e9
-"""Capacities up to which HiGHS is believed: it takes differences below a billionth of a row for rounding.
+"""Capacities up to which HiGHS sees a unit: it takes differences below a billionth of a row for rounding.
 
 Of uses near 2e11 that fill a capacity to the unit it cuts off choices that fit, and of uses of 10^12 it has
 called optimal, without presolve, what is not."""
@@ -41,17 +41,18 @@ class CoreAnswer:
     choice
         int64 [jobs]: options of its best point, or ``None``.
     bound
-        Its dual bound over the core, loosened by HiGHS's tolerance; ``None`` without one, or where a unit of
-        some use is too small for its tolerances.
+        Its dual bound over the core, loosened by HiGHS's tolerance; ``None`` without one.
     proven
-        Whether that bound meets the point, or, without a point, HiGHS calls the core infeasible; never where
-        a unit of some use is too small for its tolerances.
+        Whether that bound meets the point, or, without a point, HiGHS calls the core infeasible. A point that
+        does not fit, where large capacities are counted in larger units, proves nothing.
     nodes
         Branch-and-bound nodes.
     status
         HiGHS's own words.
     iterations
         Of the simplex method: what the search took before its first node, too.
+    infeasible
+        Whether HiGHS calls the core infeasible.
     """
 
     choice: NDArray[np.int64] | None
@@ -60,6 +61,25 @@ class CoreAnswer:
     nodes: int
     status: str
     iterations: int = 0
+    infeasible: bool = False
+
+
+def _in_units_of_highs(menus: OptionTable) -> OptionTable:
+    """Return menus whose large capacities are counted in larger units, of which uses are rounded down.
+
+    Every choice that fits keeps them: sum floor(use / s) <= floor(sum use / s) <= floor(capacity / s). What
+    HiGHS says of all choices holds, and whether its own choice fits is for the caller to see.
+    """
+    most = np.minimum(menus.capacities, np.asarray(menus.matrix.sum(axis=1)))
+    if not (most > _LARGEST).any():
+        return menus
+    step = 2.0 ** np.ceil(np.log2(np.maximum(most / _LARGEST, 1.0)))
+    matrix = menus.matrix.copy()
+    if isinstance(matrix, np.ndarray):
+        matrix = np.floor(matrix / step[:, None])
+    else:
+        matrix.data = np.floor(matrix.data / step[matrix.indices])
+    return replace(menus, matrix=matrix, capacities=np.floor(menus.capacities / step))
 
 
 _SHIFTED = 20_000
@@ -101,6 +121,7 @@ def solve_core(
     restarts
         Whether HiGHS may begin anew once its root has fixed much.
     """
+    menus = _in_units_of_highs(menus)
     alike = alike_jobs(menus)
     model = alike.written()
     settings: dict[str, object] = {
@@ -132,16 +153,14 @@ def solve_core(
         said = call(model, settings, known, listen=None if enough is None else listen)
     except BackendUnavailable as error:
         return CoreAnswer(None, None, False, 0, str(error))
-    believed = bool((np.minimum(menus.capacities, menus.matrix.sum(axis=1)) <= _LARGEST).all())
     if said.termination is Termination.INFEASIBLE:
-        return CoreAnswer(None, None, believed, said.nodes, said.raw, said.iterations)
+        return CoreAnswer(None, None, True, said.nodes, said.raw, said.iterations, infeasible=True)
     choice = None if said.point is None else alike.outward(said.point)
     proven = False
-    if believed and choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
+    if choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
         value = float(menus.values[choice].sum())
         proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
-    bound = said.bound if believed else None
-    return CoreAnswer(choice, bound, proven, said.nodes, said.raw, said.iterations)
+    return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw, said.iterations)
 
 
 _SLICE = {True: 10_000, False: 2_000}

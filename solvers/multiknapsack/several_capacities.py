@@ -23,6 +23,7 @@ from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
     OptionTable,
     build,
+    noise,
 )
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound, filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.repair import (
@@ -177,18 +178,16 @@ class PartlyConstrained(ChoiceIncumbent):
         return False
 
 
-def binding_rows(menus: OptionTable, dual: Dual) -> NDArray[np.bool_] | None:
-    """Return bool [capacities]: those with a price or exceeded at prices; ``None`` where all are searched.
+def binding_rows(menus: OptionTable, dual: Dual) -> NDArray[np.bool_]:
+    """Return bool [capacities]: those with a price or exceeded at prices.
 
     Limits of tenants that lend are one for every set of them, and few bind. What a search finds under those
-    that do is mostly within the others, and its bound holds under all.
+    that do is mostly within the others.
     """
-    if not menus.few_bind:
-        return None
     kept = dual.multipliers > 0.0
     for choice in dual.choices[-1:]:
         kept |= menus.used(choice) > menus.capacities
-    return kept if 2 * np.count_nonzero(kept) <= kept.size else None
+    return kept
 
 
 class _Run:
@@ -259,8 +258,8 @@ class _Run:
         self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
-        if top is menus and places is None and (kept := binding_rows(menus, dual)) is not None:
-            return self._under_binding_rows(menus, dual, kept, near_by)
+        if menus.few_bind and places is None:
+            return self._under_those_that_bind(menus, dual, near_by)
         return self._priced(menus, dual, top, places, near_by)
 
     def _priced(
@@ -282,13 +281,24 @@ class _Run:
             self._near_start(left, dual.multipliers, start)
         return self._searched(left, dual, top)
 
-    def _under_binding_rows(
-        self, menus: OptionTable, dual: Dual, kept: NDArray[np.bool_], start: NDArray[np.int64] | None
+    def _under_those_that_bind(
+        self, menus: OptionTable, dual: Dual, start: NDArray[np.int64] | None
     ) -> StopReason:
-        """Search under some capacities; those that a better choice would exceed join them.
+        """Search under some capacities and implied rows; those that a better choice would exceed join them.
 
         What is no choice under some is none under all, and a bound under some holds under all.
         """
+        late, left = self._clock.late, self._clock.uncounted
+        rows = with_implied_rows(menus)
+        if rows is not menus:
+            priced, _ = solve_large(rows, gap=precision(self._options.gap), late=late, seconds=left)
+            self._mark("dual")
+            if priced.infeasible:
+                return StopReason("proven", infeasible=True)
+            if priced.bound < dual.bound - noise(rows, priced.multipliers):
+                self._shown.over_fitting(rows, priced, implied=True)
+                menus, dual = rows, priced
+        kept = binding_rows(menus, dual)
         while True:
             part, few = menus.under(kept), replace(dual, multipliers=dual.multipliers[kept])
             self._quick = part.num_options * part.num_capacities <= _QUICK

@@ -22,7 +22,7 @@ from apportion.core.options import Incumbent, SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
-from apportion.solvers.multiknapsack import repair
+from apportion.solvers.multiknapsack import linear_dual, repair
 from apportion.solvers.multiknapsack.proving import CoreAnswer
 from apportion.solvers.multiknapsack.several_capacities import solve
 
@@ -408,8 +408,9 @@ def test_of_limits_of_every_set_of_tenants_few_are_searched(seed: int) -> None:
     assert all(one.objective <= best.max() + 1e-9 for one in seen)
 
 
-def test_capacities_that_a_better_choice_exceeds_join_the_search() -> None:
+def test_capacities_that_a_better_choice_exceeds_join_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of limits of all sets those with a price do not suffice: some join, and the counters say how often."""
+    monkeypatch.setattr(linear_dual, "_JOINING", 1)
     rng = np.random.default_rng(1)
     left = np.array(list(itertools.product([False, True], repeat=6)))
     owner, uses = np.repeat(rng.integers(0, 6, 50), 4), np.tile([0, 1, 3, 5], 50)
