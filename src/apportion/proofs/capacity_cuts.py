@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -199,17 +198,16 @@ class NodeCut:
 
     def amounts(self, given: Columns, kept: NDArray[np.int64], times: IntegerArray) -> IntegerArray:
         """Return what options take of it."""
-        return as_int64(list(self._each(given, kept)))
-
-    def _each(self, given: Columns, kept: NDArray[np.int64]) -> Iterator[int]:
-        jobs, gpus = given.owner[kept].tolist(), given.uses[kept, self._capacity].tolist()
-        for job, own in zip(jobs, gpus, strict=True):
-            if not own:
-                yield 0
-            elif self._weights is not None:
-                yield self._weights.of(own)
-            else:
-                yield int(job in self._excluded and own >= self._excluded[job])
+        gpus = given.uses[kept, self._capacity]
+        if self._weights is not None:
+            sizes, place = np.unique(gpus, return_inverse=True)
+            weighed: IntegerArray = as_int64([self._weights.of(one) if one else 0 for one in sizes.tolist()])
+            return weighed[place]
+        least = np.zeros(len(given.jobs), dtype=np.int64)
+        least[list(self._excluded)] = list(self._excluded.values())
+        least = least[given.owner[kept]]
+        forbidden: IntegerArray = ((least > 0) & (gpus >= least)).astype(np.int64)
+        return forbidden
 
 
 def _is_count(given: Any) -> bool:

@@ -30,8 +30,8 @@ __all__ = ["walked_briefly", "with_proof"]
 _LEAST_SECONDS = 0.2
 _QUICK_STATES = 50_000
 """States of a walk that is tried before more prices are looked for."""
-_BRIEF_OPTIONS, _BRIEF_STATES = 20_000, 20_000
-"""Options, and states of a walk, up to which it is tried without being asked."""
+_BRIEF_OPTIONS, _BRIEF_STATES, _BRIEF_CELLS = 20_000, 20_000, 500_000
+"""Options, states of a walk, and under a limit cells of uses, up to which it is tried without being asked."""
 
 
 def with_proof(solution: Solution, seconds: float | None) -> Solution:
@@ -64,6 +64,10 @@ def with_proof(solution: Solution, seconds: float | None) -> Solution:
 def walked_briefly(solution: Solution, model: MultipleChoiceKnapsack, seconds: float | None) -> bool:
     """Return whether a short walk at prices of the relaxation shows what a general solver's word says."""
     if model.num_options > _BRIEF_OPTIONS or relaxes(solution.instance):  # placed shapes are too many to list
+        return False
+    if (
+        seconds is not None and model.num_options * model.num_capacities > _BRIEF_CELLS
+    ):  # half a second to read
         return False
     limits = Limits(states=_BRIEF_STATES, seconds=seconds)
     try:
