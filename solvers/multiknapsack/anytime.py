@@ -28,7 +28,7 @@ from apportion.solvers.multiknapsack.option_table import (
     OptionTable,
     within_reach,
 )
-from apportion.solvers.multiknapsack.proving import Proving, provable, solve_core
+from apportion.solvers.multiknapsack.proving import Proving, overrun, provable, solve_core
 from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree, count_tree
 
 __all__ = ["Search", "StopReason", "TablesTurn", "without_dominated"]
@@ -123,7 +123,7 @@ _MIP_SHARE = 0.5
 _SECONDS_PER_MIP_NODE = 1e-2
 """What deterministic mode charges for a node of HiGHS."""
 _OVERRUN = 0.25
-"""Seconds by which HiGHS may be late on a core."""
+"""Seconds by which HiGHS may be late on a core at most."""
 _LEAST_PROOF, _PROOF_TO_SEARCH = 0.5, 0.25
 """Seconds, and the share of those searched until then, in which what HiGHS claims may be proven."""
 _PATIENCE = 15.0
@@ -327,7 +327,7 @@ class Search:
         if self._clock.elapsed < self._next_mip or not self._suits_mip():
             return False
         left = self._clock.remaining
-        return left is None or left > 2 * _OVERRUN
+        return left is None or left > 2 * min(_OVERRUN, overrun(self._live))
 
     def _suits_mip(self) -> bool:
         """Whether the options left are few enough for HiGHS."""
@@ -348,7 +348,7 @@ class Search:
         share = max(0.5, _MIP_SHARE * (clock.elapsed - self._began))
         left = clock.remaining
         if left is not None:
-            share = min(share, left - _OVERRUN)
+            share = min(share, left - min(_OVERRUN, overrun(live)))
         answer = solve_core(
             live,
             start=best.among(live),
@@ -365,7 +365,7 @@ class Search:
         if answer.choice is not None:
             best.take(live.rows[answer.choice])
         if answer.proven and (answer.choice is None or best.fits(live.rows[answer.choice])):
-            if best.point is None or best.step > 0 or self._options.gap > HIGHS_ERROR:
+            if best.point is None or best.seen_by_highs or self._options.gap > HIGHS_ERROR:
                 return StopReason("proven", infeasible=best.point is None, by_solver=True)
             # without a step of values HiGHS shows no more than its tolerances: the searches go on to a proof
             self._solver_agrees, self._next_mip = True, math.inf

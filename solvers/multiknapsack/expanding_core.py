@@ -20,7 +20,7 @@ from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.linear_dual import ResidualCore, beside_divided, residual_core
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
-from apportion.solvers.multiknapsack.proving import CoreAnswer, solve_core
+from apportion.solvers.multiknapsack.proving import CoreAnswer, overrun, solve_core
 
 __all__ = ["FEW_ENTRIES", "ExpandingCore"]
 
@@ -43,10 +43,8 @@ _LAST_ENTRIES = 60_000
 """and then at most so many: HiGHS finds no choice among more of them in time."""
 _SECONDS_PER_ENTRY = 2e-5
 """Seconds per use that HiGHS may take before it first looks at the clock: 0.77 for 44,400 on two cores."""
-_OVERRUN = 0.05
-"""Seconds by which HiGHS may be late."""
-_LATE_PER_ENTRY = 4e-5
-"""and by how many more for every use: 1.7 for 36,600."""
+_NO_TIME = 0.1
+"""Seconds in which no core is begun."""
 _ITERATIONS = 10
 """Iterations of the simplex method that count as a node: a root of thousands has none."""
 _SECONDS_PER_NODE = 1e-2
@@ -112,7 +110,7 @@ class ExpandingCore:
             if self._best.close:
                 return StopReason("gap")
             left = self._clock.remaining
-            if self._clock.stopped() is not None or (left is not None and left <= 2 * _OVERRUN):
+            if self._clock.stopped() is not None or (left is not None and left <= _NO_TIME):
                 return None
             reach = self._reach()
             entries, late = self._entries(reach), self._clock.elapsed >= turn
@@ -163,11 +161,10 @@ class ExpandingCore:
         if not part.menus.num_jobs:
             return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
         at, share = best.among(core), self._last if nodes is None else _SHARE
-        late = _OVERRUN + _LATE_PER_ENTRY * float(part.menus.num_entries)
         answer = solve_core(
             part.menus,
             start=None if at is None else part.inward(at),
-            seconds=None if left is None else max(0.0, share * left - late),
+            seconds=None if left is None else max(0.0, share * left - overrun(part.menus)),
             nodes=clock.work_left if nodes is None else nodes,
             step=best.step,
             threads=self._options.threads,

@@ -20,6 +20,7 @@ from apportion.models.exact_sums import over_rows
 from apportion.models.multiple_choice import MultipleChoiceKnapsack, Ragged
 from apportion.models.uses import dense
 from apportion.solvers.clock import Clock
+from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.general.points import BestFound
 
 if TYPE_CHECKING:
@@ -500,6 +501,11 @@ class ChoiceIncumbent(BestFound[NDArray[np.int64]]):
             return False
         ceiling = self.sign * self.bound
         return ceiling < floor - 0.5 * self.step if self.step > 0 else ceiling <= floor
+
+    @property
+    def seen_by_highs(self) -> bool:
+        """Whether HiGHS, whose objectives are off by its tolerances, sees a step beyond the incumbent."""
+        return self.value is not None and self.step > 2.0 * HIGHS_ERROR * abs(self.value)
 
     @property
     def close(self) -> bool:

@@ -135,7 +135,7 @@ class SparseSearch:
             self._shown.keep_tree(branches)
         if not is_done or best.point is None:
             return None
-        is_claim = branches.by_solver and best.step == 0.0
+        is_claim = branches.by_solver and not best.seen_by_highs
         return StopReason("claimed" if is_claim else "proven", by_solver=branches.by_solver)
 
     def _much_open(self) -> bool:
@@ -191,7 +191,7 @@ class SparseSearch:
         ended = cores.run()
         self._shown.beyond(cores.bound, "solver")
         self._mark("cores")
-        if ended is None or not ended.by_solver or best.step > 0 or self._options.gap > HIGHS_ERROR:
+        if ended is None or not ended.by_solver or best.seen_by_highs or self._options.gap > HIGHS_ERROR:
             return ended
         if best.proven:
             return StopReason("proven")
@@ -199,8 +199,8 @@ class SparseSearch:
         if self._tried and best.value == before and took <= _FIRST_TREE:  # it would take as long once more
             return StopReason("claimed", by_solver=True)
         turn = min(max(_LEAST_PROOF, _PROOF_SHARE * took), clock.seconds_of(1.0))
-        ended = self._by_tree(self._reach(), turn)
-        return ended or StopReason("claimed", by_solver=True)
+        claimed = ended if ended.infeasible else StopReason("claimed", by_solver=True)
+        return self._by_tree(self._reach(), turn) or claimed
 
     def _by_tree(self, reach: NDArray[np.bool_], seconds: float) -> StopReason | None:
         """Let the exact search prove what is within reach, where it takes so many options."""
@@ -216,4 +216,4 @@ class SparseSearch:
         self._mark("proof")
         # a tree names prices of capacities: not one of what rows that follow leave within reach
         tree = proving if self._rows is self._menus else None
-        return StopReason("proven", proving=tree) if proven else None
+        return StopReason("proven", self._best.point is None, tree) if proven else None
