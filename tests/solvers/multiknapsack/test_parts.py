@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csc_array
 from tests.oracles import enumerate_knapsack
 from tests.solvers.multiknapsack.test_several_capacities import random_mmkp
 from tests.strategies import knapsacks
 
+from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.exact_sums import grid
 from apportion.models.lowering import lower
@@ -17,6 +22,8 @@ from apportion.solvers.multiknapsack import beam, dual, repair
 from apportion.solvers.multiknapsack.anytime import without_dominated
 from apportion.solvers.multiknapsack.entropic_dual import entropic_dual, freezing_temperature
 from apportion.solvers.multiknapsack.option_table import build, within_reach
+from apportion.solvers.multiknapsack.proving import solve_core
+from apportion.solvers.multiknapsack.several_capacities import solve
 
 
 def relaxation(model: MultipleChoiceKnapsack) -> float:
@@ -155,3 +162,26 @@ def test_the_tilt_meets_the_capacities_on_average() -> None:
     tilt = entropic_dual(menus, np.zeros(4), 2.0)
     assert tilt.mean.sum(axis=1) + 2.0 / tilt.weights == pytest.approx(menus.capacities, rel=1e-3)
     assert np.add.reduceat(tilt.probability, menus.offsets[:-1]) == pytest.approx(np.ones(40))
+
+
+@given(knapsacks(max_use=400_000_000_000, min_capacities=2))
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_whatever_fits_keeps_what_highs_is_given(is_sparse: bool, model: MultipleChoiceKnapsack) -> None:
+    """Uses of hundreds of billions: HiGHS's word on whether anything fits is that of enumeration."""
+    menus = build(model)
+    if menus is None or not menus.num_jobs or not menus.num_capacities:
+        return
+    if is_sparse:
+        menus = replace(menus, matrix=csc_array(menus.matrix))
+    feasibility = replace(menus, values=np.zeros(menus.num_options))
+    answer = solve_core(feasibility, start=None, seconds=None, nodes=None, step=1.0, threads=1, seed=0)
+    best = enumerate_knapsack(model)
+    assert answer.infeasible == (answer.choice is None)
+    if best is None:
+        assert answer.infeasible or not model.fits(menus.rows[answer.choice])
+    else:
+        assert not answer.infeasible
+    exact = solve(model, SolveOptions())
+    assert (exact.termination is Termination.INFEASIBLE) == (best is None)
+    if best is not None:
+        assert exact.objective == pytest.approx(best[0], rel=1e-9)
