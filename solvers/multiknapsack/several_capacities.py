@@ -397,6 +397,10 @@ class _Run:
         under = with_implied_rows(menus) if few else menus
         if not sparse and under is menus:
             return menus
+        if self._best.point is None and under is not menus:
+            late, left = self._clock.late, self._clock.uncounted
+            if solve_large(under, late=late, seconds=left)[0].infeasible:
+                return StopReason("proven", infeasible=True)
         rest = self._best, self._shown, self._options, self._clock, self._counters, self._mark
         search = SparseSearch(menus, dual, *rest, places)
         if not search.tightened(under) and not sparse:
