@@ -542,10 +542,12 @@ _JOINING = 16
 """Capacities that join at once those that are known to bind."""
 
 
-def worst_exceeded(menus: OptionTable, used: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the few capacities that are exceeded most, in parts of what there is."""
+def worst_exceeded(
+    menus: OptionTable, used: NDArray[np.float64], tolerance: float = 0.0
+) -> NDArray[np.int64]:
+    """Return the few capacities exceeded most, by more than a tolerance in parts of what there is."""
     beyond = (used - menus.capacities) / np.maximum(menus.capacities, 1.0)
-    return np.argsort(-beyond, kind="stable")[: min(_JOINING, np.count_nonzero(beyond > _EXCEEDED))]
+    return np.argsort(-beyond, kind="stable")[: min(_JOINING, np.count_nonzero(beyond > tolerance))]
 
 
 def _by_joining(menus: OptionTable, left: Callable[[], float | None]) -> Priced | None:
@@ -555,7 +557,8 @@ def _by_joining(menus: OptionTable, left: Callable[[], float | None]) -> Priced 
     programme.add(*columns_of(free, np.ones(menus.num_options, dtype=np.bool_)))
     joined = np.zeros(0, dtype=np.int64)
     while (found := programme.solved(left())) is not None:
-        worst = np.setdiff1d(worst_exceeded(menus, np.asarray(menus.matrix @ found.point)), joined)
+        used = np.asarray(menus.matrix @ found.point)
+        worst = np.setdiff1d(worst_exceeded(menus, used, _EXCEEDED), joined)
         if not worst.size:
             prices[joined] = np.maximum(found.duals[menus.num_jobs :], 0.0)
             close = not menus.values.any() or _agree(bound_at(menus, prices), found.objective)

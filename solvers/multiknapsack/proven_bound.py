@@ -208,14 +208,16 @@ def with_implied_rows(menus: OptionTable) -> OptionTable:
     ends = np.searchsorted(capacity, np.arange(capacities.size + 1))
     found: list[tuple[int, int, int]] = []
     for k in range(capacities.size):
-        room = int(capacities[k])
-        if room > _LARGEST:
-            continue
-        sizes = np.unique(use[ends[k] : ends[k + 1]]).astype(np.int64)
+        own = use[ends[k] : ends[k + 1]].astype(np.int64)
+        unit = max(1, int(np.gcd.reduce(own)))
+        room = int(capacities[k]) // unit
+        capacities[k] = float(room * unit)
+        sizes = np.unique(own // unit) if room <= _LARGEST else own[:0]
         if not 0 < sizes.size <= _SIZES:
             continue
-        capacities[k] = room = _reachable(sizes, room)
-        found += [(k, size, room) for size in sizes[sizes > 1].tolist() if room % size]
+        room = _reachable(sizes, room)
+        capacities[k] = float(room * unit)
+        found += [(k, size * unit, room * unit) for size in sizes[sizes > 1].tolist() if room % size]
     if np.array_equal(capacities, menus.capacities) and not found:
         return menus
     rows, rooms = list[tuple[NDArray[np.int64], NDArray[np.float64]]](), list[float]()

@@ -258,7 +258,7 @@ class _Run:
         self._shown.over_fitting(menus, dual)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
-        if menus.few_bind and places is None:
+        if menus.few_bind and places is None and top is menus:
             return self._under_those_that_bind(menus, dual, near_by)
         return self._priced(menus, dual, top, places, near_by)
 
@@ -291,11 +291,11 @@ class _Run:
         late, left = self._clock.late, self._clock.uncounted
         rows = with_implied_rows(menus)
         if rows is not menus:
-            priced, _ = solve_large(rows, gap=precision(self._options.gap), late=late, seconds=left)
+            priced, top = solve_large(rows, gap=precision(self._options.gap), late=late, seconds=left)
             self._mark("dual")
             if priced.infeasible:
                 return StopReason("proven", infeasible=True)
-            if priced.bound < dual.bound - noise(rows, priced.multipliers):
+            if top is rows and priced.bound < dual.bound - noise(rows, priced.multipliers):
                 self._shown.over_fitting(rows, priced, implied=True)
                 menus, dual = rows, priced
         kept = binding_rows(menus, dual)

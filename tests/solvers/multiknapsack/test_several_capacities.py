@@ -374,7 +374,8 @@ def test_a_repair_goes_on_where_no_swap_relieves(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_of_limits_of_every_set_of_tenants_few_are_searched(seed: int) -> None:
+@pytest.mark.parametrize("unit", [1, 4_000_000_000])
+def test_of_limits_of_every_set_of_tenants_few_are_searched(unit: int, seed: int) -> None:
     """Seven tenants claim what they use or withhold, whichever is more: a table over claims says the same."""
     rng = np.random.default_rng(seed)
     tenants, jobs, per_job = 7, 63, 4
@@ -385,7 +386,8 @@ def test_of_limits_of_every_set_of_tenants_few_are_searched(seed: int) -> None:
     total, withheld = 60, rng.integers(3, 9, tenants)
     left = np.array(list(itertools.product([False, True], repeat=tenants)))
     rows = np.where(~left[:, owner], uses, 0).T
-    model = MultipleChoiceKnapsack.from_arrays(values, rows, offsets, total - left @ withheld)
+    limits = (total - left @ withheld) * unit + unit - 1  # one more is too much
+    model = MultipleChoiceKnapsack.from_arrays(values, rows * unit, offsets, limits)
     seen = list[Incumbent]()
     outcome = solve(model, SolveOptions(on_incumbent=seen.append))
     assert_sound(model, outcome)
