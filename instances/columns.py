@@ -187,12 +187,12 @@ def _with_limits(
     leaf_of = [ledger.jobs[job].tenant for job in ledger.options]
     place = {leaf: at for at, leaf in enumerate(dict.fromkeys(leaf_of))}
     leaf = np.array([place[leaf] for leaf in leaf_of], dtype=np.int64)[owner[option]]
-    stopped = np.array([*map(ledger.is_preemptible, ledger.options)], dtype=np.bool_)[owner[option]]
+    preemptible = np.array([*map(ledger.is_preemptible, ledger.options)], dtype=np.bool_)[owner[option]]
     found = [entries_by(used, column)]
     for row in ledger.rows:
         counted = np.array([one in row.leaves for one in place], dtype=np.bool_)[leaf]
         counted &= capacity == shared[row.capacity]
-        at = np.flatnonzero(counted if row.preemptible_too else counted & ~stopped)
+        at = np.flatnonzero(counted if row.preemptible_too else counted & ~preemptible)
         found.append((option[at], np.full(at.size, column[row.name]), use[at]))
     jobs = {job: at for at, job in enumerate(ledger.options)}
     begins = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(jobs)))))

@@ -65,9 +65,8 @@ def walked_briefly(solution: Solution, model: MultipleChoiceKnapsack, seconds: f
     """Return whether a short walk at prices of the relaxation shows what a general solver's word says."""
     if model.num_options > _BRIEF_OPTIONS or relaxes(solution.instance):  # placed shapes are too many to list
         return False
-    if (
-        seconds is not None and model.num_options * model.num_capacities > _BRIEF_CELLS
-    ):  # half a second to read
+    cells = model.num_options * model.num_capacities
+    if seconds is not None and cells > _BRIEF_CELLS:  # half a second to read
         return False
     limits = Limits(states=_BRIEF_STATES, seconds=seconds)
     try:
