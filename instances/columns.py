@@ -147,7 +147,8 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
     number = {pool.name: at for at, pool in enumerate(pools)}
     column = {name: k for k, name in enumerate(name for name in limits if name not in number)}
     used = [option.uses for option in options]
-    entries = entries_by(used, column) if ledger is None else _with_limits(ledger, used, column)
+    offsets = np.concatenate(([0], np.cumsum([len(own) for own in menus]))).astype(np.int64)
+    entries = entries_by(used, column) if ledger is None else _with_limits(ledger, used, column, offsets)
     values = [option.value for option in options]
     floats = all(type(value) is float for value in values)
     pool_use, barred = None, dict[int, Sequence[Place]]()
@@ -164,7 +165,7 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
         if kind.maximizes(instance)
         else "minimize",
         [job.id for job in instance.jobs],
-        np.concatenate(([0], np.cumsum([len(own) for own in menus]))).astype(np.int64),
+        offsets,
         np.array(values, dtype=np.float64) if floats else [value.as_integer_ratio() for value in values],
         uses_by(entries, (len(options), len(column))),
         list(column),
@@ -178,16 +179,16 @@ def listed(kind: ProblemType, instance: Any, *, tenants: bool = True) -> Columns
 
 
 def _with_limits(
-    ledger: TenantLedger, used: Sequence[Mapping[str, int]], column: Mapping[str, int]
+    ledger: TenantLedger, used: Sequence[Mapping[str, int]], column: Mapping[str, int], offsets: Integers
 ) -> Entries:
     """Return what options take, and of the limits of tenants, as `TenantLedger.uses` has it one by one."""
     shared = {name: k for k, name in enumerate(ledger.capacities)}
     option, capacity, use = entries_by(used, shared)
-    owner = np.repeat(np.arange(len(ledger.options)), [len(own) for own in ledger.options.values()])
+    owner = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))[option]
     leaf_of = [ledger.jobs[job].tenant for job in ledger.options]
     place = {leaf: at for at, leaf in enumerate(dict.fromkeys(leaf_of))}
-    leaf = np.array([place[leaf] for leaf in leaf_of], dtype=np.int64)[owner[option]]
-    preemptible = np.array([*map(ledger.is_preemptible, ledger.options)], dtype=np.bool_)[owner[option]]
+    leaf = np.array([place[leaf] for leaf in leaf_of], dtype=np.int64)[owner]
+    preemptible = np.array([*map(ledger.is_preemptible, ledger.options)], dtype=np.bool_)[owner]
     found = [entries_by(used, column)]
     for row in ledger.rows:
         counted = np.array([one in row.leaves for one in place], dtype=np.bool_)[leaf]
@@ -195,12 +196,11 @@ def _with_limits(
         at = np.flatnonzero(counted if row.preemptible_too else counted & ~preemptible)
         found.append((option[at], np.full(at.size, column[row.name]), use[at]))
     jobs = {job: at for at, job in enumerate(ledger.options)}
-    begins = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(jobs)))))
     for name, (_, members) in ledger.floors.items():
         for job in members:
             forgone = ledger.best[job] - np.array(ledger.shares[job], dtype=np.int64)
             at, floor = np.flatnonzero(forgone), column[ledger.floor_names[name]]
-            found.append((begins[jobs[job]] + at, np.full(at.size, floor), forgone[at]))
+            found.append((offsets[jobs[job]] + at, np.full(at.size, floor), forgone[at]))
     option, capacity, use = (np.concatenate(part) for part in zip(*found, strict=True))
     return option, capacity, use
 

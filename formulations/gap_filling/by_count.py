@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from apportion.formulations.protocol import Plan
 from apportion.instances.draft import with_jobs
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob
-from apportion.instances.gap_filling.check import exact_job_value
+from apportion.instances.gap_filling.check import exact_job_values
 from apportion.models.lowering import Lowered, OptionLabels, lower
 from apportion.models.multiple_choice import MultipleChoiceKnapsack, Present
 from apportion.models.splice import difference
@@ -166,9 +166,12 @@ class GapFillingByCount:
     def exact_values(self) -> list[Fraction]:
         """Return what every count is worth in rational arithmetic."""
         horizon, jobs = Fraction(self.instance.horizon_s), self.instance.jobs
-        owner = self.model.job_of_option().tolist()
-        counted = zip(owner, self.counts.tolist(), strict=True)
-        return [exact_job_value(jobs[job], horizon, count) for job, count in counted]
+        counts, menus = self.counts.tolist(), pairwise(self.model.offsets.tolist())
+        return [
+            value
+            for job, (first, last) in zip(jobs, menus, strict=True)
+            for value in exact_job_values(job, horizon, counts[first:last])
+        ]
 
     def plan(self, choice: NDArray[np.int64]) -> Plan:
         """Return ``{"allocation": {job: [node, ...]}}`` for one chosen option per job."""

@@ -327,7 +327,11 @@ class Search:
         if self._clock.elapsed < self._next_mip or not self._suits_mip():
             return False
         left = self._clock.remaining
-        return left is None or left > 2 * min(_OVERRUN, overrun(self._live))
+        return left is None or left > 2 * self._overrun()
+
+    def _overrun(self) -> float:
+        """Return the seconds by which HiGHS may be late on the options left."""
+        return min(_OVERRUN, overrun(self._live))
 
     def _suits_mip(self) -> bool:
         """Whether the options left are few enough for HiGHS."""
@@ -348,7 +352,7 @@ class Search:
         share = max(0.5, _MIP_SHARE * (clock.elapsed - self._began))
         left = clock.remaining
         if left is not None:
-            share = min(share, left - min(_OVERRUN, overrun(live)))
+            share = min(share, left - self._overrun())
         answer = solve_core(
             live,
             start=best.among(live),

@@ -353,8 +353,8 @@ def _rough(
 
 Priced = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 
-_AGREES, _EXCEEDED = 1e-5, 1e-7
-"""Relative difference of HiGHS's optimum and of what its prices show."""
+_AGREES, _EXCEEDED, _JOINING = 1e-5, 1e-7, 16
+"""Parts by which HiGHS's optimum and its prices may differ, a capacity is exceeded; how many join at once."""
 _WORTH = 4
 """Options per job above which columns come in portions."""
 
@@ -538,10 +538,6 @@ def _overdrawing(
     return found
 
 
-_JOINING = 16
-"""Capacities that join at once those that are known to bind."""
-
-
 def worst_exceeded(
     menus: OptionTable, used: NDArray[np.float64], tolerance: float = 0.0
 ) -> NDArray[np.int64]:
@@ -561,8 +557,7 @@ def _by_joining(menus: OptionTable, left: Callable[[], float | None]) -> Priced 
         worst = np.setdiff1d(worst_exceeded(menus, used, _EXCEEDED), joined)
         if not worst.size:
             prices[joined] = np.maximum(found.duals[menus.num_jobs :], 0.0)
-            close = not menus.values.any() or _agree(bound_at(menus, prices), found.objective)
-            return (prices, menus.best_choice(found.point)) if close else None
+            return _priced(menus, prices, found.point, found.objective)
         row, column, use = menus.under(np.isin(np.arange(menus.num_capacities), worst)).entries()
         begins = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=worst.size))))
         programme.add_rows(menus.capacities[worst], begins, column, use)
@@ -590,8 +585,16 @@ def _solved(menus: OptionTable, seconds: float | None) -> Priced | None:
     if said.termination is not Termination.OPTIMAL or said.duals is None or said.point is None:
         return None
     prices = np.maximum(said.duals[menus.num_jobs :], 0.0)
-    scores = menus.scores(prices)
-    shown = float(prices @ menus.capacities + menus.largest(scores).sum())
-    if said.bound is None or (menus.values.any() and not _agree(shown, said.bound)):
+    return None if said.bound is None else _priced(menus, prices, said.point, said.bound)
+
+
+def _priced(
+    menus: OptionTable, prices: NDArray[np.float64], point: NDArray[np.float64], objective: float
+) -> Priced | None:
+    """Return prices and every job's largest option; ``None`` where these do not show HiGHS's optimum.
+
+    Where all values are 0 no prices are nearer to one than others.
+    """
+    if menus.values.any() and not _agree(bound_at(menus, prices), objective):
         return None
-    return prices, menus.best_choice(said.point)
+    return prices, menus.best_choice(point)

@@ -10,7 +10,7 @@ be left out before searching. The best choice so far is checked in integers befo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +52,10 @@ _MANY_CAPACITIES = 7
 """Capacities above which a dense master's work grows beyond that of a simplex,"""
 _DENSITY = 0.4
 """where no more than this part of the uses is not 0,"""
-_MANY_ALIKE, _MANY_USES = 32, 6
-"""Capacities, and uses of an option in the mean, above which few of them bind;"""
 _CELLS = 500_000
 """and cells from which on uses are kept sparse then."""
+_MANY_ALIKE, _MANY_USES = 32, 6
+"""Capacities above which few bind where an option uses so many of them in the mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -474,9 +474,9 @@ class ChoiceIncumbent(BestFound[NDArray[np.int64]]):
         self._model = model
         self.step = 0.0
 
-    def of_a_part(self) -> ChoiceIncumbent:
+    def of_a_part(self) -> Self:
         """Return one without a choice that nobody hears of, for a search among some of the options."""
-        other = ChoiceIncumbent(self._model, SolveOptions(gap=self._gap), self._clock)
+        other = type(self)(self._model, SolveOptions(gap=self._gap), self._clock)
         other.step = self.step
         return other
 

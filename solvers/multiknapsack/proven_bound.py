@@ -105,8 +105,10 @@ class ProvenBound:
         """State that the incumbent is the best of all choices."""
         self._best.bound, self.source = self._best.objective, "enumeration"
 
-    def keep_tree(self, search: Exhaustive) -> None:
-        """Keep the tree of a search that has looked at all there is, for a proof."""
+    def keep_tree(self, search: Exhaustive, menus: OptionTable) -> None:
+        """Keep the tree of a search that has looked at all there is, for a proof that can name its rows."""
+        if menus.has_rows_behind:
+            return
         self.tree = search.tree(self._model.num_capacities)
 
     def on_grid(self) -> None:
@@ -143,8 +145,8 @@ class ProvenBound:
     def by_ending(self, ending: StopReason, live: OptionTable, weights: NDArray[np.float64]) -> StopReason:
         """State what an ending shows, and return it; `live` are the options that were searched."""
         best = self._best
-        if ending.proving is not None and not live.has_rows_behind:
-            self.keep_tree(ending.proving)
+        if ending.proving is not None:
+            self.keep_tree(ending.proving, live)
         if ending.reason == "claimed":  # by the word of HiGHS, as where it is asked about the whole
             if best.objective is not None and not best.proven:
                 best.bound, self.source = best.objective, "solver"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,10 +155,10 @@ class PartlyConstrained(ChoiceIncumbent):
 
     searched: NDArray[np.int64] | None = None
 
-    def of_a_part(self) -> ChoiceIncumbent:
+    def of_a_part(self) -> Self:
         """Return one without a choice that looks at the same capacities."""
-        found = PartlyConstrained(self._model, SolveOptions(gap=self._gap), self._clock)
-        found.step, found.searched = self.step, self.searched
+        found = super().of_a_part()
+        found.searched = self.searched
         return found
 
     def take(self, rows: NDArray[np.int64]) -> bool:
@@ -397,7 +398,8 @@ class _Run:
         under = with_implied_rows(menus) if few else menus
         if not sparse and under is menus:
             return menus
-        if self._best.point is None and under is not menus:
+        # where some capacities are searched, this was asked under all
+        if self._best.point is None and self._best.searched is None and under is not menus:
             late, left = self._clock.late, self._clock.uncounted
             if solve_large(under, late=late, seconds=left)[0].infeasible:
                 return StopReason("proven", infeasible=True)

@@ -130,9 +130,8 @@ class SparseSearch:
         branches = GangBranches(self._rows, self._priced.multipliers, self._priced.bound, gangs, *limits)
         is_done = branches.run(self._clock.seconds_of(_BRANCHES_SHARE))
         self._mark("branches")
-        named = self._rows is self._menus and not self._rows.has_rows_behind
-        if (is_done or best.proven) and branches.is_priced and named:
-            self._shown.keep_tree(branches)
+        if (is_done or best.proven) and branches.is_priced and self._rows is self._menus:
+            self._shown.keep_tree(branches, self._rows)
         if not is_done or best.point is None:
             return None
         is_claim = branches.by_solver and not best.seen_by_highs
