@@ -28,6 +28,7 @@ import math
 import pickletools
 import re
 import tarfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,10 +109,14 @@ def read_inert(raw: bytes, allowed: Callable[[str, str], bool]) -> Any:
         If the file is damaged, uses an opcode that no table needs, or names what is not allowed.
     """
     machine = _Machine(allowed)
-    for opcode, argument, _ in pickletools.genops(raw):
-        if opcode.name == "STOP":
-            break
-        machine.step(opcode.name, argument)
+    with warnings.catch_warnings(action="error", category=DeprecationWarning):
+        try:
+            for opcode, argument, _ in pickletools.genops(raw):
+                if opcode.name == "STOP":
+                    break
+                machine.step(opcode.name, argument)
+        except DeprecationWarning as warning:  # of texts with escapes that Python does not know
+            raise ValueError(str(warning)) from warning
     if len(machine.stack) != 1 or machine.marks:
         raise ValueError("the pickle ends in the middle")
     return machine.stack[0]

@@ -168,7 +168,7 @@ def test_other_pickles_say_what_is_missing(tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps(STATES.T.copy()))
     with pytest.raises(InvalidInstance, match="no instants"):
         read_pickled_frame(path)
-    for damaged in (b"", b"\x80\x04", b"\x1f\x8b", os.urandom(64)):
+    for damaged in (b"", b"\x80\x04", b"\x1f\x8b", b"c\\y\n\n.", os.urandom(64)):
         path.write_bytes(damaged)
         with pytest.raises(InvalidInstance):
             read_pickled_frame(path)
