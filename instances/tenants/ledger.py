@@ -120,8 +120,6 @@ class TenantLedger:
         running job that may not be stopped, what it has; of a job under a floor, what reaches it.
     stop_costs
         What giving a job nothing costs, by job id.
-    rows
-        The limits of the tree.
     kept
         By capacity and tenant what running jobs use that may not be stopped, now or ever.
     never_stopped
@@ -157,11 +155,6 @@ class TenantLedger:
         self.job_prefix = self.tree.job_prefix
         self._counted = share_counter(self.fairness.share, self.capacities)
         self.options = {name: self._above_floor(name, options) for name, options in self.options.items()}
-        using: dict[str, set[str]] = {}
-        for name, options in self.options.items():
-            if isinstance(leaf := self.jobs[name].tenant, str):
-                for capacity in {one for option in options for one, use in option.uses.items() if use}:
-                    using.setdefault(capacity, set()).add(leaf)
         self.kept: dict[str, dict[str, int]] = {}
         self.never_stopped: dict[str, dict[str, int]] = {}
         for name, capacity, use in kept_uses(instance, option_set):
@@ -169,14 +162,26 @@ class TenantLedger:
                 for kept in (self.kept, self.never_stopped)[: 1 if self.is_preemptible(name) else 2]:
                     own = kept.setdefault(capacity, {})
                     own[leaf] = own.get(leaf, 0) + use
-        rows = rows_of(self.tree, capacities, using, self.kept)
-        taken = {*capacities, *self.unshared, *(row.name for row in rows)}
-        rows += named_apart(non_preemptible_rows(self.tree, capacities, self.never_stopped), taken)
-        self.rows: list[Row] = rows
-        self._rows_of_leaf: dict[str, list[Row]] = {}
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The limits of the tree."""
+        using: dict[str, set[str]] = {}
+        for name, options in self.options.items():
+            if isinstance(leaf := self.jobs[name].tenant, str):
+                for capacity in {one for option in options for one, use in option.uses.items() if use}:
+                    using.setdefault(capacity, set()).add(leaf)
+        rows = rows_of(self.tree, self.capacities, using, self.kept)
+        taken = {*self.capacities, *self.unshared, *(row.name for row in rows)}
+        return rows + named_apart(non_preemptible_rows(self.tree, self.capacities, self.never_stopped), taken)
+
+    @cached_property
+    def _rows_of_leaf(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
         for row in self.rows:
             for leaf in row.leaves:
-                self._rows_of_leaf.setdefault(leaf, []).append(row)
+                found.setdefault(leaf, []).append(row)
+        return found
 
     def under(self, instance: Any) -> TenantLedger:
         """Return the book of the same instance with floors under tenants; options and rows stay as they are.

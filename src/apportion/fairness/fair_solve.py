@@ -233,9 +233,10 @@ def shared_out(
         notes.append("no plan was found before any share was looked at")
     if planned is False:
         return Sharing({}, placing.menus, None, (), tuple(notes))
-    alone = guaranteed(answering.model, watch)
+    alone, beside_each_other = guaranteed(answering.model, watch)
     # the largest share of somebody alone is known only where every question about it was decided
     decided = watch.ended is None and not placing.gave_up
+    answering.begin_with(beside_each_other, alone)
     if alone and not (together := solver.hold(alone)):
         kept = {one: solver.hold({one: share}) for one, share in alone.items()}
         decided = decided and together is not None and None not in kept.values()

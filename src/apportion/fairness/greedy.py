@@ -124,24 +124,39 @@ class Walker:
     def _gained(
         self, now: Integers, used: Integers, part: Integers, lacks: int, model: MultipleChoiceKnapsack
     ) -> tuple[Integers, Integers] | None:
-        """Change a choice and its uses in place, option after option, by what each gains for its use."""
-        uses, capacities, share = model.uses, model.capacities, self.share
+        """Change a choice and its uses in place, option after option, by what each gains for its use.
+
+        Of capacities that all rows use alike, as they do the many rows of tenants that lend a part, the one
+        of least room counts.
+        """
+        uses, share, owner = model.uses_of(part), self.share[part], self.owner[part]
+        first, alike = _alike(uses)
+        own, order = uses[:, first], np.argsort(part)
         while lacks > 0:
-            old = now[self.owner[part]]
-            gain = share[part] - share[old]
-            more = uses[part] - uses[old]
-            fits = (gain > 0) & (used + more <= capacities).all(axis=1)
+            old = order[np.searchsorted(part, now[owner], sorter=order)]
+            gain, more, room = share - share[old], own - own[old], model.capacities - used
+            least = np.full(first.size, np.iinfo(np.int64).max)
+            np.minimum.at(least, alike, room)
+            fits = (gain > 0) & (more <= least).all(axis=1)
             if not fits.any():
                 return None
-            room = np.maximum(1, capacities - used)
-            cost = (np.maximum(0, more) / room).sum(axis=1) + 1e-3 * np.maximum(0, gain - lacks) / lacks
+            price = np.bincount(alike, 1.0 / np.maximum(1, room), first.size)
+            cost = np.maximum(0, more) @ price + 1e-3 * np.maximum(0, gain - lacks) / lacks
             worth = np.minimum(gain, lacks) / np.maximum(cost, 1e-12)
             best = int(np.flatnonzero(fits)[np.argmax(worth[fits])])
-            row = int(part[best])
-            used += more[best]
+            used += uses[best] - uses[old[best]]
             lacks -= int(gain[best])
-            now[self.owner[row]] = row
+            now[owner[best]] = part[best]
         return now, used
+
+
+def _alike(uses: Integers) -> tuple[Integers, Integers]:
+    """Return one column of each kind, and of which kind every column is."""
+    weights = np.random.default_rng(0).integers(1, 1 << 62, len(uses))  # sums wrap around: that is no matter
+    _, first, alike = np.unique(weights @ uses, return_index=True, return_inverse=True)
+    if not (uses == uses[:, first[alike]]).all():
+        return (every := np.arange(uses.shape[1])), every
+    return first, alike
 
 
 def _placed(

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +34,16 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 __all__ = ["filled_alone", "guaranteed"]
 
 
+class Alone(NamedTuple):
+    """What somebody has alone: its share, and the rows that its jobs get, ``None`` where none are at hand."""
+
+    share: int
+    rows: NDArray[np.int64] | None
+
+
 def filled_alone(
     model: LevelModel, holder: ShareHolder, own: Mapping[str, int], inside: Mapping[ShareHolder, int]
-) -> int | None:
+) -> Alone | None:
     """Return the largest share that a holder has alone; ``None`` where bound and walk do not meet.
 
     Those below it must lend all that they own.
@@ -66,7 +74,7 @@ def filled_alone(
     )
     if found is None or model.of(holder, found.choice) != most:
         return None
-    return most if model.keeps(found, inside) else None
+    return Alone(most, found.choice[model.jobs(holder)]) if model.keeps(found, inside) else None
 
 
 def _bound(model: LevelModel, holder: ShareHolder, own: Mapping[str, int]) -> int | None:
@@ -87,10 +95,11 @@ def _bound(model: LevelModel, holder: ShareHolder, own: Mapping[str, int]) -> in
     return math.floor(total)
 
 
-def guaranteed(model: LevelModel, ask: Ask) -> dict[ShareHolder, int]:
+def guaranteed(model: LevelModel, ask: Ask) -> tuple[dict[ShareHolder, int], NDArray[np.int64] | None]:
     """Return the share of every tenant with a guarantee if it were alone on it, children before parents.
 
-    A share that a limit kept from being proved the largest is still one that can be had.
+    A share that a limit kept from being proved the largest is still one that can be had. Beside it what all
+    have alone as one choice, which only jobs that must run, or nodes, keep from fitting.
     """
     placing = model.placing
     menus = placing.menus
@@ -99,6 +108,8 @@ def guaranteed(model: LevelModel, ask: Ask) -> dict[ShareHolder, int]:
     amounts = {name: tree.guarantees(name) for name in capacities}
     index = {job: place for place, job in enumerate(menus.job_names())}
     found: dict[ShareHolder, int] = {}
+    least = model.least()
+    choice = None if least is None else least.choice.copy()
     for name, node in reversed(list(tree.nodes.items())):
         own = {capacity: amounts[capacity][name] for capacity in capacities}
         theirs = {
@@ -112,14 +123,16 @@ def guaranteed(model: LevelModel, ask: Ask) -> dict[ShareHolder, int]:
         places = [index[job] for job in holder.jobs]
         rows = rows_alone(tree, name, capacities)
         withheld = len(rows) > len(capacities)
-        share = None if withheld else filled_alone(model, holder, own, inside)
-        if share is None:
-            share = _best_share(placing, ask, holder, places, rows, inside)
-        if share is None and inside:  # what is due below takes more, or need not lie beside each other
-            share = _best_share(placing, ask, holder, places, rows, {})
-        if share:
-            found[holder] = share
-    return found
+        alone = None if withheld else filled_alone(model, holder, own, inside)
+        if alone is None:
+            alone = _best_share(placing, ask, holder, places, rows, inside)
+        if alone is None and inside:  # what is due below takes more, or need not lie beside each other
+            alone = _best_share(placing, ask, holder, places, rows, {})
+        if alone is not None and alone.share:
+            found[holder] = alone.share
+            if choice is not None and alone.rows is not None:
+                choice[places] = alone.rows
+    return found, choice
 
 
 def _best_share(
@@ -129,11 +142,11 @@ def _best_share(
     places: Sequence[int],
     alone: Sequence[Row],
     inside: Mapping[ShareHolder, int],
-) -> int | None:
+) -> Alone | None:
     """Return the largest share found that a tenant has alone; ``None`` where it was refuted altogether."""
-    solution = _asked(placing, ask, holder, places, alone, inside)
+    solution, chosen = _asked(placing, ask, holder, places, alone, inside)
     if solution is None:
-        return 0
+        return Alone(0, None)
     if solution.termination is Termination.INFEASIBLE:
         return None
     share = 0 if solution.objective is None else int(solution.objective)
@@ -141,14 +154,14 @@ def _best_share(
         most = math.floor(solution.bound)
         while share < most:  # optimal is within a billionth, and of many units that is some
             middle = (share + most + 1) // 2
-            answer = _asked(placing, ask, holder, places, alone, {**inside, holder: middle})
+            answer, more = _asked(placing, ask, holder, places, alone, {**inside, holder: middle})
             if answer is not None and answer.objective is not None:
-                share = max(middle, int(answer.objective))
+                share, chosen = max(middle, int(answer.objective)), more
             elif answer is not None and answer.termination is Termination.INFEASIBLE:
                 most = middle - 1
             else:
                 break
-    return share
+    return Alone(share, chosen)
 
 
 def _asked(
@@ -158,19 +171,22 @@ def _asked(
     places: Sequence[int],
     alone: Sequence[Row],
     inside: Mapping[ShareHolder, int],
-) -> Solution | None:
-    """Ask for the best share until the jobs that have it can be placed; ``None`` if that was not decided."""
+) -> tuple[Solution | None, NDArray[np.int64] | None]:
+    """Ask for the best share until the jobs that have it can be placed; ``None`` if that was not decided.
+
+    Beside it the rows that the jobs get.
+    """
     while True:
         model, rows = _alone(placing.menus, holder, places, alone, inside)
         solution = ask(model)
         if not isinstance(solution.plan, np.ndarray):
-            return solution
+            return solution, None
         choice = np.full(placing.menus.model.num_jobs, -1, dtype=np.int64)
         chosen = solution.plan.astype(np.int64)
         choice[places] = np.where(chosen >= 0, rows[np.maximum(chosen, 0)], -1)
         verdict = placing.of(choice)
         if verdict != "cut":
-            return solution if verdict == "placed" else None
+            return (solution, choice[places]) if verdict == "placed" else (None, None)
 
 
 def _alone(
