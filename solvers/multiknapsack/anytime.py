@@ -361,6 +361,7 @@ class Search:
             step=best.step,
             threads=self._options.threads,
             seed=self._options.seed,
+            enough=lambda choice: best.ends(live.rows[choice]),
         )
         # a call without a node counts as one: else a counted clock would stand still
         clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_MIP_NODE)

@@ -18,7 +18,12 @@ from apportion.core.options import SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.ejection import Ejection
-from apportion.solvers.multiknapsack.linear_dual import ResidualCore, beside_divided, residual_core
+from apportion.solvers.multiknapsack.linear_dual import (
+    ResidualCore,
+    beside_divided,
+    residual_core,
+    worst_exceeded,
+)
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
 from apportion.solvers.multiknapsack.proving import CoreAnswer, overrun, solve_core
 
@@ -47,8 +52,101 @@ _NO_TIME = 0.1
 """Seconds in which no core is begun."""
 _ITERATIONS = 10
 """Iterations of the simplex method that count as a node: a root of thousands has none."""
+_FAR, _NEAR_BY = 0.02, 0.5
+"""Where the incumbent is this part of the bound away, neighbourhoods have this share of what is left,"""
+_DRAWN, _MORE, _TURN, _IDLE = 20, 1.03, 0.15, 40
+"""jobs of the first ones, by how much they grow, seconds that each has, and how many may bring nothing."""
 _SECONDS_PER_NODE = 1e-2
 """What deterministic mode charges for a node, and for a core's own relaxation."""
+
+
+class Neighbourhoods:
+    """Large neighbourhood search: HiGHS chooses some jobs anew, the others keep their options.
+
+    Drawn are jobs that share capacities, as many as HiGHS just decides in a turn. After Shaw, *Using constraint
+    programming and local search methods to solve vehicle routing problems*, CP (1998).
+
+    Parameters
+    ----------
+    menus
+        All options, under some of the capacities at least: those that a choice exceeds join them.
+    bound
+        What no choice exceeds.
+    best, options, clock, counters
+        Of the solve call.
+    """
+
+    def __init__(
+        self,
+        menus: OptionTable,
+        bound: float,
+        best: ChoiceIncumbent,
+        options: SolveOptions,
+        clock: Clock,
+        counters: dict[str, float],
+    ) -> None:
+        self._bound, self._best = bound, best
+        self._menus, self._kept = best.under_all(menus)
+        self._options, self._clock, self._counters = options, clock, counters
+        self._drawn = np.random.default_rng(options.seed)
+
+    def is_far(self) -> bool:
+        """Return whether there is an incumbent, and much between it and the bound."""
+        value = self._best.value
+        return value is not None and self._bound - value > _FAR * abs(self._bound)
+
+    def run(self, seconds: float) -> None:
+        """Improve the incumbent for so many seconds, until it is near the bound, or as long as it helps."""
+        best, clock, size, idle = self._best, self._clock, float(_DRAWN), 0
+        until = clock.elapsed + seconds
+        while self.is_far() and not best.close and clock.elapsed < until and clock.stopped() is None:
+            at = best.among(self._menus)
+            if at is None or idle > _IDLE:
+                return
+            before = best.value
+            decided = self._chosen_anew(at, min(round(size), at.size))
+            idle = idle + 1 if best.value == before else 0
+            size *= (_MORE if idle else 1.0) if decided else _MORE**-4
+
+    def _chosen_anew(self, at: NDArray[np.int64], size: int) -> bool:
+        """Let HiGHS choose the options of some jobs; return whether it says that none are better."""
+        menus, clock = self._menus, self._clock
+        few = menus.under(self._kept)
+        jobs = self._jobs(few, size)
+        part = few.part(jobs, few.capacities - few.used(np.delete(at, jobs)))
+        begins = menus.offsets[:-1][jobs] - part.offsets[:-1]
+        answer = solve_core(
+            part,
+            start=at[jobs] - begins,
+            seconds=None if clock.counted else _TURN,
+            nodes=max(1, int(_TURN / _SECONDS_PER_NODE)) if clock.counted else None,
+            step=self._best.step,
+            threads=1,
+            seed=self._options.seed,
+        )
+        clock.charge(max(1, answer.nodes), (1 + answer.nodes) * _SECONDS_PER_NODE)
+        self._counters["mip_calls"] += 1
+        self._counters["mip_nodes"] += answer.nodes
+        if answer.choice is not None:
+            chosen = at.copy()
+            chosen[jobs] = begins + answer.choice
+            used = menus.used(chosen)
+            if (used <= menus.capacities).all():
+                self._best.take(menus.rows[chosen])
+            else:
+                self._kept[worst_exceeded(menus, used)] = True
+        return answer.proven
+
+    def _jobs(self, menus: OptionTable, size: int) -> NDArray[np.int64]:
+        """Draw jobs that two capacities link, the rather the fewer these are."""
+        begins = menus.offsets[:-1]
+        most = np.maximum.reduceat(menus.uses, begins, axis=1)
+        links = most > np.minimum.reduceat(menus.uses, begins, axis=1)
+        links = links[links.any(axis=1)]
+        rarity = 1.0 / links.sum(axis=1)
+        two = self._drawn.choice(len(links), min(2, len(links)), replace=False, p=rarity / rarity.sum())
+        linked = np.flatnonzero(links[two].any(axis=0))
+        return np.sort(self._drawn.choice(linked, min(size, linked.size), replace=False))
 
 
 class ExpandingCore:
@@ -103,6 +201,8 @@ class ExpandingCore:
     def run(self) -> StopReason | None:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
         size, nodes, share = _FIRST * self._menus.num_jobs, float(_NODES), 1.0
+        rest = self._best, self._options, self._clock, self._counters
+        near_by: Neighbourhoods | None = Neighbourhoods(self._menus, self._bound, *rest)
         turn = self._clock.elapsed + (0.0 if self._soon else self._clock.seconds_of(_CORES))
         while True:
             if self._best.proven:
@@ -118,6 +218,10 @@ class ExpandingCore:
             cut = np.inf if last else self._cut(size)
             core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))
             whole = cut >= reach or core.num_options == self._menus.num_options
+            if last and near_by is not None and near_by.is_far():
+                near_by.run(self._clock.seconds_of(_NEAR_BY))
+                near_by = None
+                continue
             last |= whole  # where no option loses anything, the first core is all there is
             asked, before = self._clock.elapsed, self._best.objective
             answer = self._solve(core, None if last else int(nodes))
@@ -169,7 +273,7 @@ class ExpandingCore:
             step=best.step,
             threads=self._options.threads,
             seed=self._options.seed,
-            enough=lambda value: best.closes(best.sign * (part.value + value)),
+            enough=lambda choice: best.ends(core.rows[part.outward(choice)]),
             reduced=nodes is not None,  # looking for more takes thrice the search
             restarts=nodes is not None,
         )

@@ -527,6 +527,14 @@ class ChoiceIncumbent(BestFound[NDArray[np.int64]]):
         """Return the values of the rows that are chosen, maximising."""
         return self.sign * self._model.values[rows[rows >= 0]]
 
+    def under_all(self, menus: OptionTable) -> tuple[OptionTable, NDArray[np.bool_]]:
+        """Return menus under every capacity, of which these may have some only, and which they have."""
+        return menus, np.ones(menus.num_capacities, dtype=np.bool_)
+
+    def ends(self, rows: NDArray[np.int64]) -> bool:
+        """Return whether a choice would reach the relative gap asked for."""
+        return self.closes(self._model.objective(rows))
+
     def take(self, rows: NDArray[np.int64]) -> bool:
         """Keep and report a choice of rows if it is feasible and better; return whether it was kept."""
         return self.fits(rows) and self.offer(rows, self._model.objective(rows))

@@ -111,7 +111,7 @@ def solve_core(
     step: float,
     threads: int,
     seed: int,
-    enough: Callable[[float], bool] | None = None,
+    enough: Callable[[NDArray[np.int64]], bool] | None = None,
     reduced: bool = False,
     restarts: bool = True,
 ) -> CoreAnswer:
@@ -130,7 +130,7 @@ def solve_core(
     threads, seed
         Given to HiGHS.
     enough
-        Whether a point of some value ends the search.
+        Whether a choice, int64 [jobs], ends the search.
     reduced
         Whether reduced costs have left nothing to reduce: HiGHS then looks for no reductions, for no point
         before it has solved the relaxation, and shifts the relaxation's point until it is whole.
@@ -163,7 +163,8 @@ def solve_core(
         known = Start(point, model.objective(point))
 
     def listen(point: NDArray[np.float64] | None, _: float | None) -> bool:
-        return point is not None and enough is not None and enough(model.objective(point))
+        choice = None if point is None else alike.outward(point)
+        return choice is not None and enough is not None and enough(choice)
 
     try:
         said = call(model, settings, known, listen=None if enough is None else listen)

@@ -151,15 +151,26 @@ class PartlyConstrained(ChoiceIncumbent):
     ----------
     searched
         int64: the capacities of the model that are looked at; ``None`` for all.
+    every
+        The menus under all of them, and which of these are looked at.
     """
 
     searched: NDArray[np.int64] | None = None
+    every: tuple[OptionTable, NDArray[np.bool_]] | None = None
 
     def of_a_part(self) -> Self:
         """Return one without a choice that looks at the same capacities."""
         found = super().of_a_part()
         found.searched = self.searched
         return found
+
+    def under_all(self, menus: OptionTable) -> tuple[OptionTable, NDArray[np.bool_]]:
+        """Return the menus under every capacity, and which of these are looked at."""
+        return super().under_all(menus) if self.every is None else self.every
+
+    def ends(self, rows: NDArray[np.int64]) -> bool:
+        """Return whether a choice would reach the gap, or ends the search under these capacities."""
+        return super().ends(rows) or (self.searched is not None and not self.fits(rows))
 
     def take(self, rows: NDArray[np.int64]) -> bool:
         """Keep a choice as every incumbent does.
@@ -303,7 +314,7 @@ class _Run:
         while True:
             part, few = menus.under(kept), replace(dual, multipliers=dual.multipliers[kept])
             self._quick = part.num_options * part.num_capacities <= _QUICK
-            self._best.searched = part.binding
+            self._best.searched, self._best.every = part.binding, (menus, kept.copy())
             try:
                 return self._priced(part, few, part, None, start)
             except CapacitiesLeftOut as found:
@@ -312,7 +323,7 @@ class _Run:
                 start = found.choice
                 self._counters["capacity_rounds"] = self._counters.get("capacity_rounds", 0.0) + 1.0
             finally:
-                self._best.searched = None
+                self._best.searched = self._best.every = None
             if (ended := self._shown.ended(self._clock)) is not None:
                 return ended
 

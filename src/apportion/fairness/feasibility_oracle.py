@@ -261,10 +261,9 @@ class FeasibilityOracle:
         return self._shares[one]
 
     def begin_with(self, choice: Integers | None, floors: Mapping[ShareHolder, int]) -> None:
-        """Take a choice as the one at hand if it reaches floors beside what is held."""
-        if choice is not None and not self.requirements:
-            if self.model.keeps(self.model.feasible_choice(choice), {**self.floors, **floors}):
-                self.choice = choice
+        """Take a choice as the one at hand, before anything is held, if it reaches floors."""
+        if choice is not None and self.model.keeps(self.model.feasible_choice(choice), floors):
+            self.choice = choice
 
     def hold(self, asked: LevelRequirement) -> None:
         """Keep a requirement that the choice at hand reaches: as floors, where nobody may stay below it."""
