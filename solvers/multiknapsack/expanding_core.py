@@ -63,8 +63,8 @@ _SECONDS_PER_NODE = 1e-2
 class Neighbourhoods:
     """Large neighbourhood search: HiGHS chooses some jobs anew, the others keep their options.
 
-    Drawn are jobs that share capacities, as many as HiGHS just decides in a turn. After Shaw, *Using constraint
-    programming and local search methods to solve vehicle routing problems*, CP (1998).
+    Drawn are jobs that share capacities, as many as HiGHS just decides in a turn. After Shaw, *Using
+    constraint programming and local search methods to solve vehicle routing problems*, CP (1998).
 
     Parameters
     ----------

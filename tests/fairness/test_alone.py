@@ -7,7 +7,8 @@ import pytest
 
 import apportion
 from apportion.core.solution import Solution
-from apportion.fairness.guarantees import _best_share, filled_alone
+from apportion.fairness.greedy import FeasibleChoice, Walker
+from apportion.fairness.guarantees import _best_share, filled_alone, guaranteed
 from apportion.fairness.level_model import LevelModel, Placing
 from apportion.fairness.share_holders import tenant_claimant
 from apportion.formulations.tenants import TenantedMenus
@@ -78,3 +79,45 @@ def test_what_is_found_without_a_search_is_the_best(share: str) -> None:
                 assert found.rows is not None and best.rows is not None
                 assert model.share[found.rows].sum() == model.share[best.rows].sum() == best.share
     assert met > 0
+
+
+def test_what_all_have_alone_is_one_choice_that_keeps_every_guarantee() -> None:
+    kept = 0
+    for seed in range(40):
+        menus = menus_of_tenants(drawn(seed, "dominant_share"), None)
+        assert isinstance(menus, TenantedMenus)
+        model = LevelModel(Placing(menus, lambda: None))
+        shares, choice = guaranteed(model, ask)
+        if shares:
+            kept += 1
+            assert choice is not None
+            assert model.model.fits(choice)
+            assert {one: model.of(one, choice) for one in shares} == shares
+    assert kept > 20
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_capacities_used_alike_a_walk_looks_at_the_scarcest(seed: int) -> None:
+    """Copies of a capacity that leave more room change no walk."""
+    rng = np.random.default_rng(seed)
+    uses, share = rng.integers(0, 5, (24, 3)), rng.integers(1, 9, 24)
+    offsets, owner, rows = np.arange(9) * 3, np.repeat(np.arange(8), 3), rng.permutation(24)
+    uses[::3], share[::3] = 0, 0
+    begin = FeasibleChoice(offsets[:-1].copy(), np.zeros(3, dtype=np.int64))
+
+    def walked(copies: int) -> FeasibleChoice | None:
+        model = MultipleChoiceKnapsack.from_arrays(
+            share,
+            np.tile(uses, copies),
+            offsets,
+            np.tile([9, 10, 11], copies) + 10**6 * (np.arange(3 * copies) // 3),
+        )
+        walker = Walker((), (), offsets[:-1], offsets[:1], lambda *_: None, owner, offsets[:-1], share)
+        start = FeasibleChoice(begin.choice, np.zeros(3 * copies, dtype=np.int64))
+        return walker.gained(start, rows, 18, model)
+
+    alone, beside = walked(1), walked(3)
+    assert (alone is None) == (beside is None)
+    if alone is not None and beside is not None:
+        assert alone.choice.tolist() == beside.choice.tolist()
+        assert beside.used.tolist() == np.tile(alone.used, 3).tolist()

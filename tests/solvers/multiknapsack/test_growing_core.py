@@ -16,11 +16,13 @@ from apportion.core.options import SolveOptions
 from apportion.core.outcome import Termination
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.lowering import lower
+from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.multiknapsack import dual, linear_dual, option_table
+from apportion.solvers.multiknapsack.expanding_core import Neighbourhoods
 from apportion.solvers.multiknapsack.linear_dual import beside_divided, residual_core
 from apportion.solvers.multiknapsack.option_table import build
-from apportion.solvers.multiknapsack.several_capacities import solve
+from apportion.solvers.multiknapsack.several_capacities import PartlyConstrained, solve
 
 
 def of_many_owners(seed: int, jobs: int, owners: int) -> MultipleChoiceKnapsack:
@@ -53,6 +55,27 @@ def test_small_menus_agree_with_enumeration(model: MultipleChoiceKnapsack, spars
         return
     assert outcome.objective == pytest.approx(truth[0])
     assert outcome.bound == pytest.approx(truth[0], rel=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbourhoods_come_near_the_optimum_and_limits_they_exceed_join_them(seed: int) -> None:
+    model, options = of_many_owners(seed, 40, 6), SolveOptions(deterministic=True, work_limit=1e5)
+    menus = build(model)
+    assert menus is not None
+    clock = Clock(options)
+    best = PartlyConstrained(model, options, clock)
+    best.take(np.full(model.num_jobs, -1, dtype=np.int64))
+    shared = np.arange(menus.num_capacities) < 3
+    best.searched, best.every = menus.binding[shared], (menus, shared)
+    optimum = solve(model, SolveOptions()).objective
+    assert optimum is not None
+    counters = {"mip_calls": 0.0, "mip_nodes": 0.0}
+    near_by = Neighbourhoods(menus.under(shared), optimum, best, options, clock, counters)
+    near_by.run(1e9)
+    assert best.point is not None and model.fits(best.point) and best.value is not None
+    assert 0.97 * optimum <= best.value <= optimum
+    assert counters["mip_calls"] > 0
+    assert not near_by.is_far() and shared.sum() > 3  # some limits of owners are looked at by now
 
 
 @pytest.mark.slow
