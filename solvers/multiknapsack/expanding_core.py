@@ -52,7 +52,7 @@ _NO_TIME = 0.1
 """Seconds in which no core is begun."""
 _ITERATIONS = 10
 """Iterations of the simplex method that count as a node: a root of thousands has none."""
-_FAR, _NEAR_BY = 0.02, 0.5
+_FAR, _NEAR_BY = 0.04, 0.5
 """Where the incumbent is this part of the bound away, neighbourhoods have this share of what is left,"""
 _DRAWN, _MORE, _TURN, _IDLE = 20, 1.03, 0.15, 40
 """jobs of the first ones, by how much they grow, seconds that each has, and how many may bring nothing."""
