@@ -5,7 +5,7 @@ A floor under a share is a limit as well: of what its jobs could have at best, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,16 @@ from msgspec.structs import force_setattr, replace
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances.fields import check_count
 from apportion.instances.options import Option, OptionSet
-from apportion.instances.tenants.rows import Row, named_apart, non_preemptible_rows, rows_of
+from apportion.instances.tenants.rows import (
+    MOST_ROWS,
+    Row,
+    decided_claims,
+    most_rows,
+    named_apart,
+    non_preemptible_rows,
+    rows_alone,
+    rows_of,
+)
 from apportion.instances.tenants.schema import Fairness, JobOfTenant, Tenant, Tenanted, TenantedJob
 from apportion.instances.tenants.tree import (
     RELATIVE,
@@ -164,14 +173,25 @@ class TenantLedger:
                     own[leaf] = own.get(leaf, 0) + use
 
     @cached_property
-    def rows(self) -> list[Row]:
-        """The limits of the tree."""
-        using: dict[str, set[str]] = {}
+    def _decided(self) -> dict[str, dict[str, bool]]:
+        """By capacity which tenants are known to withhold, or not to; where rows are few nothing is asked."""
+        if sum(most_rows(self.tree, capacity) for capacity in self.capacities) <= MOST_ROWS:
+            return {}
+        most: dict[str, dict[str, int]] = {capacity: {} for capacity in self.capacities}
         for name, options in self.options.items():
             if isinstance(leaf := self.jobs[name].tenant, str):
-                for capacity in {one for option in options for one, use in option.uses.items() if use}:
-                    using.setdefault(capacity, set()).add(leaf)
-        rows = rows_of(self.tree, self.capacities, using, self.kept)
+                for capacity, own in most.items():
+                    use = max((option.uses.get(capacity, 0) for option in options), default=0)
+                    own[leaf] = own.get(leaf, 0) + use
+        return {
+            capacity: decided_claims(self.tree, capacity, own, self.kept.get(capacity, {}))
+            for capacity, own in most.items()
+        }
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The limits of the tree."""
+        rows = rows_of(self.tree, self.capacities, self._decided, self.kept)
         taken = {*self.capacities, *self.unshared, *(row.name for row in rows)}
         return rows + named_apart(non_preemptible_rows(self.tree, self.capacities, self.never_stopped), taken)
 
@@ -182,6 +202,10 @@ class TenantLedger:
             for leaf in row.leaves:
                 found.setdefault(leaf, []).append(row)
         return found
+
+    def rows_alone(self, name: str, capacities: Iterable[str]) -> list[Row]:
+        """Return what limits the jobs of a tenant alone on its guarantee; see `tenants.rows.rows_alone`."""
+        return rows_alone(self.tree, name, capacities, self._decided)
 
     def under(self, instance: Any) -> TenantLedger:
         """Return the book of the same instance with floors under tenants; options and rows stay as they are.

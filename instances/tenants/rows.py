@@ -7,7 +7,7 @@ by what they withhold and the others by what they use: where nobody limits lendi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from apportion.instances.tenants.tree import Tree, distinct
 __all__ = [
     "MOST_ROWS",
     "Row",
+    "decided_claims",
     "limits_today",
     "most_rows",
     "named_apart",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 MOST_ROWS = 4096
-"""Rows of one limit, above which lending limits are too many to be told apart."""
+"""Rows of the whole cluster's limits above which those that follow from others are left out."""
 _MOST_TOGETHER = 8 * MOST_ROWS
 """Rows of all capacities together at most: as many take a second."""
 
@@ -72,62 +73,70 @@ def limits_today(tree: Tree, capacity: str, kept: Mapping[str, int]) -> tuple[di
     kept
         What jobs that may not be stopped use, by the tenant without children whose they are.
     """
-    limits, guaranteed = tree.limits(capacity), tree.guarantees(capacity)
-    claims: dict[str, int] = {}
-    for name, node in reversed(list(tree.nodes.items())):
-        inside = sum(claims[child] for child in node.children) if node.children else kept.get(name, 0)
-        if name in limits:
-            limits[name] = max(limits[name], inside)
-        quota = node.tenant.quotas.get(capacity)
-        lends = None if quota is None else quota.lending_limit
-        claims[name] = inside if lends is None else max(inside, guaranteed[name] - lends)
+    inside, claims = tree.claims(capacity, kept)
+    limits = {name: max(limit, inside[name]) for name, limit in tree.limits(capacity).items()}
     return limits, sum(claims[root] for root in tree.roots)
+
+
+def decided_claims(
+    tree: Tree, capacity: str, most: Mapping[str, int], kept: Mapping[str, int]
+) -> dict[str, bool]:
+    """Return which tenants claim what they withhold in any plan (true), and which what is used (false).
+
+    Parameters
+    ----------
+    tree, capacity
+        The tenants, and what is claimed.
+    most, kept
+        What the jobs of every tenant without children use at most, and at least.
+    """
+    reserves = tree.reserves(capacity)
+    highest, least = tree.claims(capacity, most)[0], tree.claims(capacity, kept)[0]
+    return {
+        name: highest[name] <= reserve
+        for name, reserve in reserves.items()
+        if highest[name] <= reserve or least[name] >= reserve
+    }
 
 
 def rows_of(
     tree: Tree,
     capacities: Mapping[str, int],
-    using: Mapping[str, Set[str]],
+    decided: Mapping[str, Mapping[str, bool]],
     kept: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
 ) -> list[Row]:
-    """Return every row of the tree, the capacities themselves left out.
-
-    Where they are more than `MOST_ROWS` for all capacities together, those that follow from others are left
-    out: a subtree that uses nothing is counted by what it withholds, and what nobody uses has no rows.
+    """Return every row of the tree, the capacities themselves left out, and rows that follow from others.
 
     Parameters
     ----------
     tree, capacities
         The tenants, and what they share.
-    using
-        By capacity the leaves whose jobs can use any of it.
+    decided
+        By capacity the tenants of whom it is known how they claim, see `decided_claims`.
     kept
         By capacity and leaf what jobs that may not be stopped use.
 
     Raises
     ------
     InvalidInstance
-        If they are too many all the same.
+        If they are too many.
     """
     found: list[Row] = []
     taken = set(capacities)
-    few = sum(most_rows(tree, capacity) for capacity in capacities) <= MOST_ROWS
     for capacity, total in capacities.items():
-        used = None if few else using.get(capacity, frozenset())
-        if used is not None and not used:
-            continue
+        known = decided.get(capacity, {})
         reserves = tree.reserves(capacity)
         limits, least = limits_today(tree, capacity, kept.get(capacity, {}))
         every = max(total, least)
         scopes: list[tuple[str | None, int]] = [(None, every)] if any(reserves.values()) else []
         for scope, limit in [*scopes, *limits.items()]:
             tops = tree.roots if scope is None else tree.nodes[scope].children or (scope,)
-            for left in _left_out(tree, tops, reserves, scope, used):
+            for left in _left_out(tree, tops, reserves, scope, known):
                 if scope is not None or left:
                     found += named_apart([_row(tree, capacity, scope, limit, left, reserves)], taken)
-            if len(found) > _MOST_TOGETHER:
-                said = "too many tenants limit what they lend of too many capacities; limit fewer, higher up"
-                raise InvalidInstance.at("$.tenants", said)
+                if len(found) > _MOST_TOGETHER:
+                    said = "too many tenants limit what they lend, and may use more; limit fewer, higher up"
+                    raise InvalidInstance.at("$.tenants", said)
     return found
 
 
@@ -161,7 +170,12 @@ def named_apart(rows: Iterable[Row], taken: set[str]) -> list[Row]:
     return found
 
 
-def rows_alone(tree: Tree, name: str, capacities: Iterable[str]) -> list[Row]:
+def rows_alone(
+    tree: Tree,
+    name: str,
+    capacities: Iterable[str],
+    decided: Mapping[str, Mapping[str, bool]] = MappingProxyType({}),
+) -> list[Row]:
     """Return what limits the jobs of a tenant alone on its guarantee, beside the limits of those below it.
 
     What is below it claims as in the cluster, what it does not lend included, and all claims together do not
@@ -170,7 +184,9 @@ def rows_alone(tree: Tree, name: str, capacities: Iterable[str]) -> list[Row]:
     found: list[Row] = []
     for capacity in capacities:
         guaranteed, reserves = tree.guarantees(capacity)[name], tree.reserves(capacity)
-        for left in _left_out(tree, tree.nodes[name].children or (name,), reserves, name, None):
+        for left in _left_out(
+            tree, tree.nodes[name].children or (name,), reserves, name, decided.get(capacity, {})
+        ):
             row = _row(tree, capacity, name, guaranteed, left, reserves)
             found.append(row._replace(name=f"guaranteed {row.name}"))
     return found
@@ -198,23 +214,24 @@ def _withholds(tree: Tree, name: str, reserves: Mapping[str, int]) -> bool:
 
 
 def _left_out(
-    tree: Tree, tops: tuple[str, ...], reserves: Mapping[str, int], scope: str | None, used: Set[str] | None
+    tree: Tree,
+    tops: tuple[str, ...],
+    reserves: Mapping[str, int],
+    scope: str | None,
+    decided: Mapping[str, bool],
 ) -> Iterator[tuple[str, ...]]:
-    """Yield every set of tenants, none above another, that may be counted by what they withhold.
-
-    Of subtrees without a leaf in `used` only the set that withholds most; ``None``: all of them.
-    """
+    """Yield every set of tenants, none above another, that may be counted by what they withhold."""
     if not tops:
         yield ()
         return
     first, *rest = tops
-    idle = used is not None and first != scope and used.isdisjoint(tree.below(first))
     apart = first != scope and _withholds(tree, first, reserves)
-    for others in _left_out(tree, tuple(rest), reserves, scope, used):
-        if not (idle and apart):
-            for below in _left_out(tree, tree.nodes[first].children, reserves, scope, used):
+    withholds = decided.get(first) if apart else False
+    for others in _left_out(tree, tuple(rest), reserves, scope, decided):
+        if not withholds:
+            for below in _left_out(tree, tree.nodes[first].children, reserves, scope, decided):
                 yield (*below, *others)
-        if apart:
+        if withholds is not False:
             yield (first, *others)
 
 

@@ -20,7 +20,6 @@ from apportion.instances.fields import (
     settle_numbers,
 )
 from apportion.instances.tenants.ledger import check_floors
-from apportion.instances.tenants.rows import MOST_ROWS, most_rows
 from apportion.instances.tenants.schema import (
     LARGEST_PRIORITY,
     SHARES,
@@ -111,10 +110,6 @@ def _check_tree(instance: Any, jobs: _Listed, capacities: Mapping[str, int], pro
     if len(problems) == before:
         tree = tree_of(tenants)
         _check_guarantees(tenants, tree, capacities, problems)
-        for capacity in capacities:
-            if most_rows(tree, capacity) > MOST_ROWS:
-                said = f"{capacity}: too many tenants limit what they lend; limit fewer, higher up"
-                problems.append(Problem("$.tenants", said))
         _check_members(jobs, tree, problems)
     for index, job in jobs:
         _check_job_fields(f"$.jobs[{index}]", job, problems)

@@ -182,12 +182,32 @@ class Tree:
 
     def reserves(self, capacity: str) -> dict[str, int]:
         """Return how much of a capacity every subtree withholds from others even while it is idle."""
+        return self.claims(capacity, {})[1]
+
+    def withheld(self, capacity: str) -> dict[str, int]:
+        """Return what every tenant itself does not lend of a capacity, 0 where it does not limit that."""
         guaranteed, found = self.guarantees(capacity), dict[str, int]()
-        for name, node in reversed(list(self.nodes.items())):
-            quota = node.tenant.quotas.get(capacity, Quota())
-            own = 0 if quota.lending_limit is None else max(0, guaranteed[name] - quota.lending_limit)
-            found[name] = max(own, sum(found[child] for child in node.children))
+        for name, node in self.nodes.items():
+            lends = node.tenant.quotas.get(capacity, Quota()).lending_limit
+            found[name] = 0 if lends is None else max(0, guaranteed[name] - lends)
         return found
+
+    def claims(self, capacity: str, used: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+        """Return what is used inside of every subtree, and its claim: that, or what it withholds if more.
+
+        Parameters
+        ----------
+        capacity
+            What is claimed.
+        used
+            What the jobs of tenants without children use.
+        """
+        withheld, inside, claims = self.withheld(capacity), dict[str, int](), dict[str, int]()
+        for name, node in reversed(list(self.nodes.items())):
+            below = sum(claims[child] for child in node.children)
+            inside[name] = below if node.children else used.get(name, 0)
+            claims[name] = max(inside[name], withheld[name])
+        return inside, claims
 
     def limits(self, capacity: str) -> dict[str, int]:
         """Return the most that a subtree may claim of a capacity, of the tenants that have such a limit."""

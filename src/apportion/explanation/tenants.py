@@ -50,15 +50,8 @@ class Claims:
         self, tree: Tree, capacity: str, used: Mapping[str, int], room: int, kept: Mapping[str, int]
     ) -> None:
         self._tree, self._capacity, self._room = tree, capacity, room
-        self._limits, guaranteed = limits_today(tree, capacity, kept)[0], tree.guarantees(capacity)
-        self._inside, self._withheld, self._claim = dict[str, int](), dict[str, int](), dict[str, int]()
-        for name, node in reversed(list(tree.nodes.items())):
-            quota = node.tenant.quotas.get(capacity)
-            lends = None if quota is None else quota.lending_limit
-            below = sum(self._claim[child] for child in node.children)
-            self._inside[name] = below if node.children else used.get(name, 0)
-            self._withheld[name] = 0 if lends is None else guaranteed[name] - lends
-            self._claim[name] = max(self._inside[name], self._withheld[name])
+        self._limits, self._withheld = limits_today(tree, capacity, kept)[0], tree.withheld(capacity)
+        self._inside, self._claim = tree.claims(capacity, used)
         self._total = sum(self._claim[root] for root in tree.roots)
 
     def binding(self, name: str, more: int) -> list[str]:

@@ -28,7 +28,7 @@ from apportion.fairness.feasibility_oracle import Ask
 from apportion.fairness.level_model import LevelModel, Placing
 from apportion.fairness.share_holders import ShareHolder, tenant_claimant
 from apportion.formulations.tenants import TenantedMenus
-from apportion.instances.tenants.rows import Row, rows_alone
+from apportion.instances.tenants.rows import Row
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 
 __all__ = ["filled_alone", "guaranteed"]
@@ -121,7 +121,7 @@ def guaranteed(model: LevelModel, ask: Ask) -> tuple[dict[ShareHolder, int], NDA
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
         places = [index[job] for job in holder.jobs]
-        rows = rows_alone(tree, name, capacities)
+        rows = ledger.rows_alone(name, capacities)
         withheld = len(rows) > len(capacities)
         alone = None if withheld else filled_alone(model, holder, own, inside)
         if alone is None:

@@ -24,7 +24,7 @@ from apportion.instances.kinds import ProblemType
 from apportion.instances.options import OptionSet
 from apportion.instances.tenants.check import ledger_of
 from apportion.instances.tenants.ledger import TenantLedger, shares_are_due
-from apportion.instances.tenants.rows import Row, named_apart, rows_alone
+from apportion.instances.tenants.rows import Row, named_apart
 from apportion.proofs.claims import CLAIMS, Line, Shares, Verdict
 
 __all__ = ["DueShares", "Holder", "due_shares", "holders_by_group", "levels_of", "shares_of"]
@@ -246,7 +246,7 @@ def _alone(ledger: TenantLedger) -> dict[str, int]:
             continue
         below = set(tree.below(name))
         inside = {one: share for one, share in found.items() if set(tree.below(one)) <= below}
-        rows = rows_alone(tree, name, capacities)
+        rows = ledger.rows_alone(name, capacities)
         share = _best_alone(ledger, jobs, rows, inside)
         if share is None:
             share = _best_alone(ledger, jobs, rows, {})
