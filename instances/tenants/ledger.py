@@ -19,8 +19,8 @@ from apportion.instances.fields import check_count
 from apportion.instances.options import Option, OptionSet
 from apportion.instances.tenants.rows import (
     MOST_ROWS,
+    Range,
     Row,
-    decided_claims,
     most_rows,
     named_apart,
     non_preemptible_rows,
@@ -173,8 +173,8 @@ class TenantLedger:
                     own[leaf] = own.get(leaf, 0) + use
 
     @cached_property
-    def _decided(self) -> dict[str, dict[str, bool]]:
-        """By capacity which tenants are known to withhold, or not to; where rows are few nothing is asked."""
+    def _ranges(self) -> dict[str, Range]:
+        """What can be used of every capacity; empty where rows are few, and all of them are formed."""
         if sum(most_rows(self.tree, capacity) for capacity in self.capacities) <= MOST_ROWS:
             return {}
         most: dict[str, dict[str, int]] = {capacity: {} for capacity in self.capacities}
@@ -184,14 +184,16 @@ class TenantLedger:
                     use = max((option.uses.get(capacity, 0) for option in options), default=0)
                     own[leaf] = own.get(leaf, 0) + use
         return {
-            capacity: decided_claims(self.tree, capacity, own, self.kept.get(capacity, {}))
+            capacity: Range(
+                *(self.tree.claims(capacity, one)[0] for one in (own, self.kept.get(capacity, {})))
+            )
             for capacity, own in most.items()
         }
 
     @cached_property
     def rows(self) -> list[Row]:
         """The limits of the tree."""
-        rows = rows_of(self.tree, self.capacities, self._decided, self.kept)
+        rows = rows_of(self.tree, self.capacities, self._ranges, self.kept)
         taken = {*self.capacities, *self.unshared, *(row.name for row in rows)}
         return rows + named_apart(non_preemptible_rows(self.tree, self.capacities, self.never_stopped), taken)
 
@@ -205,7 +207,7 @@ class TenantLedger:
 
     def rows_alone(self, name: str, capacities: Iterable[str]) -> list[Row]:
         """Return what limits the jobs of a tenant alone on its guarantee; see `tenants.rows.rows_alone`."""
-        return rows_alone(self.tree, name, capacities, self._decided)
+        return rows_alone(self.tree, name, capacities, self._ranges)
 
     def under(self, instance: Any) -> TenantLedger:
         """Return the book of the same instance with floors under tenants; options and rows stay as they are.

@@ -7,6 +7,7 @@ by what they withhold and the others by what they use: where nobody limits lendi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -16,8 +17,8 @@ from apportion.instances.tenants.tree import Tree, distinct
 
 __all__ = [
     "MOST_ROWS",
+    "Range",
     "Row",
-    "decided_claims",
     "limits_today",
     "most_rows",
     "named_apart",
@@ -78,41 +79,27 @@ def limits_today(tree: Tree, capacity: str, kept: Mapping[str, int]) -> tuple[di
     return limits, sum(claims[root] for root in tree.roots)
 
 
-def decided_claims(
-    tree: Tree, capacity: str, most: Mapping[str, int], kept: Mapping[str, int]
-) -> dict[str, bool]:
-    """Return which tenants claim what they withhold in any plan (true), and which what is used (false).
+class Range(NamedTuple):
+    """What is used inside of every subtree, what those below withhold included, at most and at least."""
 
-    Parameters
-    ----------
-    tree, capacity
-        The tenants, and what is claimed.
-    most, kept
-        What the jobs of every tenant without children use at most, and at least.
-    """
-    reserves = tree.reserves(capacity)
-    highest, least = tree.claims(capacity, most)[0], tree.claims(capacity, kept)[0]
-    return {
-        name: highest[name] <= reserve
-        for name, reserve in reserves.items()
-        if highest[name] <= reserve or least[name] >= reserve
-    }
+    most: Mapping[str, int]
+    least: Mapping[str, int]
 
 
 def rows_of(
     tree: Tree,
     capacities: Mapping[str, int],
-    decided: Mapping[str, Mapping[str, bool]],
+    ranges: Mapping[str, Range],
     kept: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
 ) -> list[Row]:
-    """Return every row of the tree, the capacities themselves left out, and rows that follow from others.
+    """Return every row of the tree, the capacities themselves left out, and rows that no plan exceeds.
 
     Parameters
     ----------
     tree, capacities
         The tenants, and what they share.
-    decided
-        By capacity the tenants of whom it is known how they claim, see `decided_claims`.
+    ranges
+        What can be used, by capacity, where rows that follow from it are to be left out.
     kept
         By capacity and leaf what jobs that may not be stopped use.
 
@@ -124,14 +111,15 @@ def rows_of(
     found: list[Row] = []
     taken = set(capacities)
     for capacity, total in capacities.items():
-        known = decided.get(capacity, {})
+        known = ranges.get(capacity)
         reserves = tree.reserves(capacity)
         limits, least = limits_today(tree, capacity, kept.get(capacity, {}))
         every = max(total, least)
         scopes: list[tuple[str | None, int]] = [(None, every)] if any(reserves.values()) else []
         for scope, limit in [*scopes, *limits.items()]:
             tops = tree.roots if scope is None else tree.nodes[scope].children or (scope,)
-            for left in _left_out(tree, tops, reserves, scope, known):
+            spare = _spare(tree, scope, limit, reserves, known)
+            for left, _ in _left_out(tree, tops, reserves, scope, known, spare):
                 if scope is not None or left:
                     found += named_apart([_row(tree, capacity, scope, limit, left, reserves)], taken)
                 if len(found) > _MOST_TOGETHER:
@@ -174,7 +162,7 @@ def rows_alone(
     tree: Tree,
     name: str,
     capacities: Iterable[str],
-    decided: Mapping[str, Mapping[str, bool]] = MappingProxyType({}),
+    ranges: Mapping[str, Range] = MappingProxyType({}),
 ) -> list[Row]:
     """Return what limits the jobs of a tenant alone on its guarantee, beside the limits of those below it.
 
@@ -184,9 +172,9 @@ def rows_alone(
     found: list[Row] = []
     for capacity in capacities:
         guaranteed, reserves = tree.guarantees(capacity)[name], tree.reserves(capacity)
-        for left in _left_out(
-            tree, tree.nodes[name].children or (name,), reserves, name, decided.get(capacity, {})
-        ):
+        known, tops = ranges.get(capacity), tree.nodes[name].children or (name,)
+        spare = _spare(tree, name, guaranteed, reserves, known)
+        for left, _ in _left_out(tree, tops, reserves, name, known, spare):
             row = _row(tree, capacity, name, guaranteed, left, reserves)
             found.append(row._replace(name=f"guaranteed {row.name}"))
     return found
@@ -218,21 +206,39 @@ def _left_out(
     tops: tuple[str, ...],
     reserves: Mapping[str, int],
     scope: str | None,
-    decided: Mapping[str, bool],
-) -> Iterator[tuple[str, ...]]:
-    """Yield every set of tenants, none above another, that may be counted by what they withhold."""
+    known: Range | None,
+    spare: float,
+) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yield every set of tenants, none above another, that may be counted by what they withhold.
+
+    Who uses at least what it withholds, or never more than that, is counted in one way. What those left out
+    might use beyond what they withhold must be less than is to spare; the rest of that stands beside them.
+    """
     if not tops:
-        yield ()
+        if spare > 0:
+            yield (), spare
         return
     first, *rest = tops
     apart = first != scope and _withholds(tree, first, reserves)
-    withholds = decided.get(first) if apart else False
-    for others in _left_out(tree, tuple(rest), reserves, scope, decided):
-        if not withholds:
-            for below in _left_out(tree, tree.nodes[first].children, reserves, scope, decided):
-                yield (*below, *others)
-        if withholds is not False:
-            yield (first, *others)
+    fewer = 1 if known is None else max(0, known.most[first] - reserves[first])
+    uses = known is not None and known.least[first] >= reserves[first]
+    for others, more in _left_out(tree, tuple(rest), reserves, scope, known, spare):
+        if fewer or not apart:
+            for below, left in _left_out(tree, tree.nodes[first].children, reserves, scope, known, more):
+                yield (*below, *others), left
+        if apart and fewer < more and not (uses and fewer):
+            yield (first, *others), more - fewer
+
+
+def _spare(
+    tree: Tree, scope: str | None, limit: int, reserves: Mapping[str, int], known: Range | None
+) -> float:
+    """Return by how much all claims in a scope can exceed its limit; without end where that is not known."""
+    if known is None:
+        return math.inf
+    if scope is not None:
+        return known.most[scope] - limit
+    return sum(max(known.most[root], reserves[root]) for root in tree.roots) - limit
 
 
 def _row(
