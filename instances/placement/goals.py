@@ -255,10 +255,12 @@ def is_much(goal: Goal | tuple[Goal, ...]) -> bool:
     return isinstance(goal, ValueGoal)
 
 
-def is_all_value(goal: Goal | tuple[Goal, ...]) -> bool:
-    """Return whether a goal is the value of all jobs, and changes of what runs cost none of it."""
-    return isinstance(goal, ValueGoal) and not (
-        goal.per_stop or goal.per_move or goal.least_priority is not UNSET
+def is_all_value(goal: Goal | tuple[Goal, ...], *, running: bool = True) -> bool:
+    """Return whether a goal is the value of all jobs, of which changes of those that run cost nothing."""
+    return (
+        isinstance(goal, ValueGoal)
+        and goal.least_priority is UNSET
+        and not (running and (goal.per_stop or goal.per_move))
     )
 
 

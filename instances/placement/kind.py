@@ -104,7 +104,8 @@ def _free(instance: PlacementInstance) -> dict[str, int]:
 def _sums(instance: PlacementInstance) -> bool:
     """Return whether the first goal is what options add up to, wherever their pods lie."""
     pods = (pods for job in instance.jobs for option in job.options for pods in option.pods)
-    return is_all_value(instance.wanted[0]) and not any(one.value_at for one in pods)
+    running = any(job.current is not None for job in instance.jobs)
+    return is_all_value(instance.wanted[0], running=running) and not any(one.value_at for one in pods)
 
 
 def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:
