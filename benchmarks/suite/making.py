@@ -384,6 +384,41 @@ def _lenders(seed: int, jobs: int, nodes: int, tenants: int) -> Any:
     return replace(event, jobs=mine, tenants=tuple(trees))
 
 
+def _lent_flavors(seed: int, jobs: int, flavors: int, tenants: int) -> Any:
+    """Make menus of GPUs of several flavors, of each of which every tenant has, borrows and lends a part."""
+    from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
+    from apportion.instances.tenants import Quota, Tenant
+
+    rng, names = np.random.default_rng(seed), [f"gpu{k}" for k in range(flavors)]
+    owned = rng.integers(8, 25, (tenants, flavors))
+    lent, most = rng.integers(0, owned + 1), rng.integers(4, 41, owned.shape)
+    quotas = [
+        {
+            name: Quota(int(own), int(borrowed) if borrows else None, int(lends))
+            for name, own, borrowed, borrows, lends in zip(names, *rows, strict=True)
+        }
+        for rows in zip(owned, most, rng.random(owned.shape) < 0.5, lent, strict=True)
+    ]
+    menus = []
+    for place in range(jobs):
+        drawn = [(names[int(rng.integers(flavors))], 2 ** int(rng.integers(4))) for _ in range(4)]
+        own = dict.fromkeys(drawn[: int(rng.integers(1, 5))])
+        options = tuple(
+            KnapsackOption(f"{count}x{name}", round(count**0.8 * rng.uniform(0.5, 2), 2), {name: count})
+            for name, count in own
+        )
+        menus.append(
+            KnapsackJob(f"j{place}", options, required=False, tenant=f"t{int(rng.integers(tenants))}")
+        )
+    return MultipleChoiceKnapsackInstance(
+        "1",
+        sense="maximize",
+        capacities=dict(zip(names, owned.sum(axis=0).tolist(), strict=True)),
+        jobs=tuple(menus),
+        tenants=tuple(Tenant(f"t{k}", quotas=own) for k, own in enumerate(quotas)),
+    )
+
+
 def _tenants(seed: int, jobs: int, tenants: int, gpus: int, share: Any = "dominant_share") -> Any:
     """Make a round of a cluster of three GPU types whose shares are made equal over a tree of tenants."""
     from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
@@ -459,6 +494,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "gavel": _gavel,
         "gangs": _gangs,
         "lenders": _lenders,
+        "lent_flavors": _lent_flavors,
         "tenants": _tenants,
         "file": _file,
         "summit": _summit,

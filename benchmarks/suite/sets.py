@@ -453,6 +453,18 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=1,
     ),
     GeneratedSet(
+        name="tenants-lending-flavors",
+        family="tenants",
+        maker="lent_flavors",
+        grid=(
+            {"jobs": 100, "flavors": 3, "tenants": 6},
+            {"jobs": 300, "flavors": 8, "tenants": 12},
+        ),
+        size="jobs",
+        quick=0,
+        quick_ours=1,
+    ),
+    GeneratedSet(
         name="tenants-throughputs",
         family="tenants",
         maker="tenants",
