@@ -89,6 +89,7 @@ class Neighbourhoods:
         self._menus, self._kept = best.under_all(menus)
         self._options, self._clock, self._counters = options, clock, counters
         self._drawn = np.random.default_rng(options.seed)
+        self._look()
 
     def is_far(self) -> bool:
         """Return whether there is an incumbent, and much between it and the bound."""
@@ -104,15 +105,14 @@ class Neighbourhoods:
             if at is None or idle > _IDLE:
                 return
             before = best.value
-            decided = self._chosen_anew(at, min(round(size), at.size))
+            decided = self._chosen_anew(at, max(2, round(size)))
             idle = idle + 1 if best.value == before else 0
             size *= (_MORE if idle else 1.0) if decided else _MORE**-4
 
     def _chosen_anew(self, at: NDArray[np.int64], size: int) -> bool:
         """Let HiGHS choose the options of some jobs; return whether it says that none are better."""
         menus, clock = self._menus, self._clock
-        few = menus.under(self._kept)
-        jobs = self._jobs(few, size)
+        few, jobs = self._few, self._jobs(size)
         part = few.part(jobs, few.capacities - few.used(np.delete(at, jobs)))
         begins = menus.offsets[:-1][jobs] - part.offsets[:-1]
         answer = solve_core(
@@ -135,17 +135,22 @@ class Neighbourhoods:
                 self._best.take(menus.rows[chosen])
             else:
                 self._kept[worst_exceeded(menus, used)] = True
+                self._look()
         return answer.proven
 
-    def _jobs(self, menus: OptionTable, size: int) -> NDArray[np.int64]:
+    def _look(self) -> None:
+        """Look at the capacities that are kept, and at the jobs that each of them links."""
+        self._few = few = self._menus.under(self._kept)
+        capacity, option, _ = few.entries()
+        capacity, job = np.divmod(np.unique(capacity * few.num_jobs + few.job[option]), few.num_jobs)
+        self._links = np.split(job, np.flatnonzero(np.diff(capacity)) + 1)
+
+    def _jobs(self, size: int) -> NDArray[np.int64]:
         """Draw jobs that two capacities link, the rather the fewer these are."""
-        begins = menus.offsets[:-1]
-        most = np.maximum.reduceat(menus.uses, begins, axis=1)
-        links = most > np.minimum.reduceat(menus.uses, begins, axis=1)
-        links = links[links.any(axis=1)]
-        rarity = 1.0 / links.sum(axis=1)
+        links = self._links
+        rarity = 1.0 / np.array([own.size for own in links])
         two = self._drawn.choice(len(links), min(2, len(links)), replace=False, p=rarity / rarity.sum())
-        linked = np.flatnonzero(links[two].any(axis=0))
+        linked = np.unique(np.concatenate([links[place] for place in two]))
         return np.sort(self._drawn.choice(linked, min(size, linked.size), replace=False))
 
 
@@ -202,7 +207,8 @@ class ExpandingCore:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
         size, nodes, share = _FIRST * self._menus.num_jobs, float(_NODES), 1.0
         rest = self._best, self._options, self._clock, self._counters
-        near_by: Neighbourhoods | None = Neighbourhoods(self._menus, self._bound, *rest)
+        small = self._menus.num_entries <= _LAST_ENTRIES
+        near_by = Neighbourhoods(self._menus, self._bound, *rest) if small else None
         turn = self._clock.elapsed + (0.0 if self._soon else self._clock.seconds_of(_CORES))
         while True:
             if self._best.proven:
