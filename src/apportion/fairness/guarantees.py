@@ -122,7 +122,7 @@ def guaranteed(model: LevelModel, ask: Ask) -> tuple[dict[ShareHolder, int], NDA
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
         places = [index[job] for job in holder.jobs]
         rows = ledger.rows_alone(name, capacities)
-        withheld = len(rows) > len(capacities)
+        withheld = any(len(row.leaves) < len(below) for row in rows)
         alone = None if withheld else filled_alone(model, holder, own, inside)
         if alone is None:
             alone = _best_share(placing, ask, holder, places, rows, inside)
