@@ -13,7 +13,7 @@ from apportion.fairness.level_model import LevelModel, Placing
 from apportion.fairness.share_holders import tenant_claimant
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
-from apportion.instances.tenants import Fairness, Quota, Tenant
+from apportion.instances.tenants import Fairness, Quota, Tenant, ledger
 from apportion.instances.tenants.rows import rows_alone
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.pipeline import menus_of_tenants
@@ -94,6 +94,46 @@ def test_what_all_have_alone_is_one_choice_that_keeps_every_guarantee() -> None:
             assert model.model.fits(choice)
             assert {one: model.of(one, choice) for one in shares} == shares
     assert kept > 20
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_rows_left_out_change_no_guarantee(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three who lend a part lie below one: what each has alone is the same under all rows and under some."""
+    rng = np.random.default_rng(seed)
+    below = [
+        Tenant(
+            f"t{k}", parent="org", quotas={"gpus": Quota(int(own), lending_limit=int(rng.integers(0, own)))}
+        )
+        for k, own in enumerate(rng.integers(3, 10, 3))
+    ]
+    due = sum(one.quotas["gpus"].guarantee for one in below) + int(rng.integers(0, 3))
+    jobs = tuple(
+        KnapsackJob(
+            f"j{job}",
+            tuple(KnapsackOption(f"o{k}", 1.0 + k, {"gpus": int(rng.integers(1, 9))}) for k in range(2)),
+            required=False,
+            tenant=f"t{rng.integers(3)}",
+        )
+        for job in range(5)
+    )
+    instance = MultipleChoiceKnapsackInstance(
+        "1",
+        sense="maximize",
+        capacities={"gpus": 2 * due},
+        jobs=jobs,
+        tenants=(Tenant("org", quotas={"gpus": Quota(due)}), *below),
+        fairness=Fairness("dominant_share"),
+    )
+
+    def shares() -> dict[str, int]:
+        menus = menus_of_tenants(instance, None)
+        assert isinstance(menus, TenantedMenus)
+        found, _ = guaranteed(LevelModel(Placing(menus, lambda: None)), ask)
+        return {one.name: share for one, share in found.items()}
+
+    under_all = shares()
+    monkeypatch.setattr(ledger, "MOST_ROWS", -1)
+    assert shares() == under_all
 
 
 @pytest.mark.parametrize("seed", range(5))
