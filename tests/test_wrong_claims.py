@@ -145,15 +145,15 @@ def test_rows_of_lending_limits_are_those_that_somebody_can_exceed() -> None:
     instance = knapsack(jobs, tenants, capacities=capacities)
     assert len(ledger_of(kind_of(instance), instance).rows) <= 2
     assert apportion.solve(instance).objective == 1.0
-    jobs = [
-        {
-            **job(f"j{k}", f"t{k}"),
-            "options": [{"id": "o", "value": 1.0, "uses": dict.fromkeys(capacities, 1)}],
-        }
-        for k in range(11)
-    ]
+
+    def of_all(use: int) -> Any:
+        options = [{"id": "o", "value": 1.0, "uses": dict.fromkeys(capacities, use)}]
+        jobs = [{**job(f"j{k}", f"t{k}"), "options": options} for k in range(11)]
+        return knapsack(jobs, tenants, capacities=capacities)
+
+    assert apportion.solve(of_all(1)).objective == 11.0  # nobody uses more than it withholds
     with pytest.raises(InvalidInstance, match="limit what they lend"):
-        ledger_of(kind_of(instance), knapsack(jobs, tenants, capacities=capacities))
+        apportion.solve(of_all(20))
 
 
 def test_fewer_rows_allow_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,9 +171,9 @@ def test_fewer_rows_allow_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         instance = knapsack(jobs, tenants, gpus=30)
         ledgers = [ledger_of(kind_of(instance), instance)]
         with monkeypatch.context() as patch:
-            patch.setattr("apportion.instances.tenants.rows.MOST_ROWS", 0)
-            patch.setattr("apportion.instances.tenants.rows._MOST_TOGETHER", 10**6)
+            patch.setattr("apportion.instances.tenants.ledger.MOST_ROWS", 0)
             ledgers.append(ledger_of(kind_of(instance), instance))
+            assert len(ledgers[1].rows) <= len(ledgers[0].rows)
         for chosen in itertools.product((0, 1), repeat=4):
             verdicts = []
             for ledger in ledgers:
