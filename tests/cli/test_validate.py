@@ -55,6 +55,19 @@ def test_a_wrong_input_is_listed_with_its_place(
     assert told["valid"] is False and told["problems"] and told["kind"] in INPUTS
 
 
+def test_too_many_lenders_who_may_use_more_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "lenders.json"
+    quota = {"gpu": {"guarantee": 4, "lending_limit": 2}}
+    tenants = [{"id": f"t{k}", "quotas": quota} for k in range(20)]
+    options = [{"id": "o", "value": 1.0, "uses": {"gpu": 30}}]
+    jobs = [{"id": f"j{k}", "tenant": f"t{k}", "required": False, "options": options} for k in range(20)]
+    told = {"kind": "multiple_choice_knapsack", "schema_version": "1", "sense": "maximize"}
+    path.write_text(json.dumps({**told, "capacities": {"gpu": 100}, "jobs": jobs, "tenants": tenants}))
+    done = call(main, "validate", path)
+    assert done.code == 3
+    assert "$.tenants: too many tenants limit what they lend" in done.out
+
+
 def test_a_workload_without_its_profiles_says_which_command_reads_both(tmp_path: Path) -> None:
     path = tmp_path / "workload.csv"
     path.write_text("name,time,application,batch_size,num_gpus\n")

@@ -191,9 +191,14 @@ def command(source: Source, what: str | None, as_json: bool) -> int:
 
 def _instance(source: Source) -> dict[str, object]:
     from apportion.instances import kind_of
+    from apportion.instances.tenants.check import ledger_of
+    from apportion.instances.tenants.ledger import is_tenanted
 
     instance = source.instance()
-    return {"valid": True, "kind": kind_of(instance).name, "name": instance.name}
+    kind = kind_of(instance)
+    if is_tenanted(instance):
+        list(ledger_of(kind, instance).rows)  # refused where these are too many
+    return {"valid": True, "kind": kind.name, "name": instance.name}
 
 
 def _input(path: str, kind: str) -> dict[str, object]:
