@@ -18,7 +18,7 @@ from apportion.core.solution import Solution
 from apportion.models import MultipleChoiceKnapsack
 from apportion.models.linear import LinearModel
 from apportion.solving import registry
-from apportion.solving.exact_recheck import cross_check
+from apportion.solving.exact_recheck import cross_check, untested
 from apportion.solving.registry import Backend
 from tests.proofs.claims import KINDS as DRAWN
 
@@ -175,3 +175,17 @@ def test_gangs_that_cp_sat_closes_are_by_solver_until_a_proof_is_asked() -> None
     assert (solution.termination, solution.objective) == (Termination.OPTIMAL, 42.0)
     assert (solution.evidence, solution.certificate.source) == ("by_solver", "solver")
     assert apportion.solve(instance, proof=True, time_limit=120.0).evidence == "by_proof"
+
+
+@pytest.mark.parametrize("verified", [None, 99.0, 120.0])
+def test_a_bound_that_no_time_is_left_to_test_is_weaker_by_the_tolerances_or_verified(
+    verified: float | None,
+) -> None:
+    solution = apportion.solve(menus())
+    claimed = replace(solution.certificate, bound=100.0, source="solver", verified_bound=verified)
+    left = untested(replace(solution, certificate=claimed), maximizes=True)
+    assert left.termination is Termination.TIME_LIMIT
+    own = left.certificate
+    assert (own.bound, own.source) == ((99.0, "multipliers") if verified == 99.0 else (100.0001, "solver"))
+    shown = replace(claimed, source="multipliers", bound=99.0)
+    assert untested(replace(solution, certificate=shown), maximizes=True).certificate == shown

@@ -22,7 +22,7 @@ from apportion.solving.call import Call, Subject
 from apportion.solving.compiled_model import CompiledKnapsack
 from apportion.solving.judge import Checked, checked_plan, outward
 
-__all__ = ["SHARE", "cross_check", "cross_checked", "decided_exactly"]
+__all__ = ["SHARE", "cross_check", "cross_checked", "decided_exactly", "untested"]
 
 
 _LARGEST = 1_000
@@ -147,6 +147,17 @@ def _tighter(solution: Solution, other: Solution, sign: float) -> Certificate:
     if own.bound is None or sign * (given.verified_bound - own.bound) < 0:
         own = replace(own, bound=given.verified_bound, source="multipliers")
     return own
+
+
+def untested(solution: Solution, *, maximizes: bool) -> Solution:
+    """Return a claim that no time is left to test as a limit's, a solver's bound less by its tolerances."""
+    own, sign = solution.certificate, 1.0 if maximizes else -1.0
+    if own.source == "solver" and own.bound is not None:
+        bound, verified = own.bound + sign * _TOLERANCE * abs(own.bound), own.verified_bound
+        own = replace(own, bound=bound)
+        if verified is not None and sign * (verified - bound) < 0:
+            own = replace(own, bound=verified, source="multipliers")
+    return replace(solution, termination=Termination.TIME_LIMIT, certificate=own)
 
 
 def decided_exactly(instance: Subject, tried: Attempt, call: Call) -> Attempt | None:

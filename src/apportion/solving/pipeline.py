@@ -48,7 +48,7 @@ from apportion.solving.compiled_model import (
     CompiledModel,
     rows_of,
 )
-from apportion.solving.exact_recheck import decided_exactly
+from apportion.solving.exact_recheck import SHARE, cross_check, cross_checked, decided_exactly, untested
 from apportion.solving.judge import Checked, certified_bound, closed, is_open, judge, usable
 from apportion.solving.on_nodes import PlacedStructure
 from apportion.solving.registry import FORMULATIONS, Backend, FormulationEntry, formulation
@@ -468,7 +468,7 @@ def _solved_by(
             own = isinstance(backend, str)  # who brings a solver wants to know what becomes of its claims
             if own and not hold.struck and _is_in_doubt(solution, tried, call):
                 if call.is_late():
-                    solution = replace(solution, termination=Termination.TIME_LIMIT)
+                    solution = untested(solution, maximizes=call.maximizes)
                 elif (again := decided_exactly(ordered, tried, call)) is not None:
                     solution = replace(conclude(call, chosen, reason, again, engines), confirmed=True)
         if chosen.general and not hold.struck:
@@ -523,7 +523,6 @@ def _tested(solution: Solution, call: Call) -> Solution:
     if call.options.deterministic:
         return solution
     left = call.seconds_left
-    from apportion.solving.exact_recheck import cross_check
 
     def ask(seconds: float) -> Solution:
         # no engine of ours takes linear models: the walk of a proof searches
@@ -550,7 +549,6 @@ def _walked(solution: Solution, model: object, call: Call) -> Solution:
     if late or not isinstance(model, MultipleChoiceKnapsack) or solution.evidence != "by_solver":
         return solution
     from apportion.solving.evidence import walked_briefly
-    from apportion.solving.exact_recheck import SHARE, cross_checked
 
     seconds = None if left is None else SHARE * min(left, solution.times.get("solve", 0.0))
     began = time.perf_counter()
