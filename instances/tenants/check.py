@@ -20,7 +20,6 @@ from apportion.instances.tenants.rows import limits_today
 __all__ = [
     "capacities_and_limits",
     "checked",
-    "claims_of",
     "exceeded_today",
     "ledger_of",
     "less_stops",
@@ -138,18 +137,6 @@ def less_stops(kind: ProblemType, instance: Any, plan: Mapping[str, Any], total:
     return total - stopped if kind.maximizes(instance) else total + stopped
 
 
-def claims_of(ledger: TenantLedger, capacity: str, used: Mapping[str, int]) -> dict[str, int]:
-    """Return what every subtree claims of a capacity: its use, or what it withholds, whichever is more."""
-    tree, found = ledger.tree, dict[str, int]()
-    guaranteed = tree.guarantees(capacity)
-    for name, node in reversed(list(tree.nodes.items())):
-        quota = node.tenant.quotas.get(capacity)
-        inside = sum(found[child] for child in node.children) if node.children else used.get(name, 0)
-        lends = None if quota is None else quota.lending_limit
-        found[name] = inside if lends is None else max(inside, guaranteed[name] - lends)
-    return found
-
-
 def checked(kind: ProblemType, instance: Any, plan: Any, report: Report) -> Report:
     """Return the report of a feasible plan with what tenants refuse, and less what stopping costs."""
     ledger = _book(kind, instance)
@@ -198,19 +185,16 @@ def _quota_violations(
         leaf = ledger.jobs[job_id].tenant
         if isinstance(leaf, str):
             used[leaf] = used.get(leaf, 0) + option.uses.get(capacity, 0)
-    claims = claims_of(ledger, capacity, used)
-    kept = ledger.kept.get(capacity, {})
-    least = claims_of(ledger, capacity, kept)
+    inside, claims = tree.claims(capacity, used)
+    alone, least = tree.claims(capacity, ledger.kept.get(capacity, {}))
     guaranteed = tree.guarantees(capacity)
     for name, node in tree.nodes.items():
         quota = node.tenant.quotas.get(capacity)
         if quota is None or quota.borrowing_limit is None:
             continue
-        inside = sum(claims[child] for child in node.children) if node.children else used.get(name, 0)
-        alone = sum(least[child] for child in node.children) if node.children else kept.get(name, 0)
-        limit = max(guaranteed[name] + quota.borrowing_limit, alone)
-        if inside > limit:
-            yield Violation("quota", f"{capacity} of {name}", f"claims {inside}, may have {limit}")
+        limit = max(guaranteed[name] + quota.borrowing_limit, alone[name])
+        if inside[name] > limit:
+            yield Violation("quota", f"{capacity} of {name}", f"claims {inside[name]}, may have {limit}")
     yield from _non_preemptible_violations(ledger, capacity, chosen)
     together = sum(claims[root] for root in tree.roots)
     total = max(total, sum(least[root] for root in tree.roots))

@@ -89,7 +89,6 @@ class Neighbourhoods:
         self._menus, self._kept = best.under_all(menus)
         self._options, self._clock, self._counters = options, clock, counters
         self._drawn = np.random.default_rng(options.seed)
-        self._look()
 
     def is_far(self) -> bool:
         """Return whether there is an incumbent, and much between it and the bound."""
@@ -100,6 +99,7 @@ class Neighbourhoods:
         """Improve the incumbent for so many seconds, until it is near the bound, or as long as it helps."""
         best, clock, size, idle = self._best, self._clock, float(_DRAWN), 0
         until = clock.elapsed + seconds
+        self._look()
         while self.is_far() and not best.close and clock.elapsed < until and clock.stopped() is None:
             at = best.among(self._menus)
             if at is None or idle > _IDLE:
@@ -207,8 +207,7 @@ class ExpandingCore:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
         size, nodes, share = _FIRST * self._menus.num_jobs, float(_NODES), 1.0
         rest = self._best, self._options, self._clock, self._counters
-        small = self._menus.num_entries <= _LAST_ENTRIES
-        near_by = Neighbourhoods(self._menus, self._bound, *rest) if small else None
+        near_by: Neighbourhoods | None = Neighbourhoods(self._menus, self._bound, *rest)
         turn = self._clock.elapsed + (0.0 if self._soon else self._clock.seconds_of(_CORES))
         while True:
             if self._best.proven:
@@ -225,7 +224,8 @@ class ExpandingCore:
             core = self._menus.keep(self._needed | (self._loss <= min(cut, reach)))
             whole = cut >= reach or core.num_options == self._menus.num_options
             if last and near_by is not None and near_by.is_far():
-                near_by.run(self._clock.seconds_of(_NEAR_BY))
+                if self._menus.num_entries <= _LAST_ENTRIES:
+                    near_by.run(self._clock.seconds_of(_NEAR_BY))
                 near_by = None
                 continue
             last |= whole  # where no option loses anything, the first core is all there is

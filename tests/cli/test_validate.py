@@ -55,7 +55,7 @@ def test_a_wrong_input_is_listed_with_its_place(
     assert told["valid"] is False and told["problems"] and told["kind"] in INPUTS
 
 
-def test_too_many_lenders_who_may_use_more_are_listed(tmp_path: Path) -> None:
+def test_too_many_lenders_who_may_use_more_are_problems(tmp_path: Path) -> None:
     path = tmp_path / "lenders.json"
     quota = {"gpu": {"guarantee": 4, "lending_limit": 2}}
     tenants = [{"id": f"t{k}", "quotas": quota} for k in range(20)]

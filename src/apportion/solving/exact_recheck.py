@@ -143,20 +143,22 @@ def _tighter(solution: Solution, other: Solution, sign: float) -> Certificate:
         return own
     if own.verified_bound is not None and sign * (given.verified_bound - own.verified_bound) >= 0:
         return own
-    own = replace(own, verified_bound=given.verified_bound, multipliers=given.multipliers)
-    if own.bound is None or sign * (given.verified_bound - own.bound) < 0:
-        own = replace(own, bound=given.verified_bound, source="multipliers")
-    return own
+    return _as_tight(replace(own, verified_bound=given.verified_bound, multipliers=given.multipliers), sign)
+
+
+def _as_tight(own: Certificate, sign: float) -> Certificate:
+    """Return a certificate whose bound is no weaker than its verified one."""
+    verified = own.verified_bound
+    if verified is None or (own.bound is not None and sign * (verified - own.bound) >= 0):
+        return own
+    return replace(own, bound=verified, source="multipliers")
 
 
 def untested(solution: Solution, *, maximizes: bool) -> Solution:
     """Return a claim that no time is left to test as a limit's, a solver's bound less by its tolerances."""
     own, sign = solution.certificate, 1.0 if maximizes else -1.0
     if own.source == "solver" and own.bound is not None:
-        bound, verified = own.bound + sign * _TOLERANCE * abs(own.bound), own.verified_bound
-        own = replace(own, bound=bound)
-        if verified is not None and sign * (verified - bound) < 0:
-            own = replace(own, bound=verified, source="multipliers")
+        own = _as_tight(replace(own, bound=own.bound + sign * _TOLERANCE * abs(own.bound)), sign)
     return replace(solution, termination=Termination.TIME_LIMIT, certificate=own)
 
 
