@@ -63,6 +63,7 @@ _SECONDS_PER_NODE = 1e-2
 class Neighbourhoods:
     """Large neighbourhood search: HiGHS chooses some jobs anew, the others keep their options.
 
+    Where a search looks at some of the capacities, the others refuse most of what HiGHS finds of all jobs.
     Drawn are jobs that share capacities, as many as HiGHS just decides in a turn. After Shaw, *Using
     constraint programming and local search methods to solve vehicle routing problems*, CP (1998).
 
@@ -207,7 +208,8 @@ class ExpandingCore:
         """Solve cores until something ends it; ``None`` if the largest one worth trying was not decided."""
         size, nodes, share = _FIRST * self._menus.num_jobs, float(_NODES), 1.0
         rest = self._best, self._options, self._clock, self._counters
-        near_by: Neighbourhoods | None = Neighbourhoods(self._menus, self._bound, *rest)
+        looked_at = self._best.under_all(self._menus)[1]
+        near_by = None if looked_at.all() else Neighbourhoods(self._menus, self._bound, *rest)
         turn = self._clock.elapsed + (0.0 if self._soon else self._clock.seconds_of(_CORES))
         while True:
             if self._best.proven:

@@ -93,17 +93,17 @@ class SparseSearch:
             return stopped
         loss, seed = self._rows.loss(self._priced.multipliers), self._options.seed
         ejection = Ejection(menus, loss, self._dual.multipliers, best, clock, seed)
-        ended = None
+        ended, few = None, False
         if not best.proven and not best.close:
             most = clock.seconds_of(_CORES_AFTER)
             ejection.run(min(_FIRST_EJECTION, _PER_ENTRY * menus.num_entries, most))
             self._mark("ejection")
             turn = min(_FIRST_TREE, most)
             reach = self._reach()
-            few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
-            if few and best.value is not None:
+            few = menus.keep(reach).num_entries <= FEW_ENTRIES
+            if few and best.value is not None and not best.proven and not best.close:
                 self._tried, ended = True, self._by_tree(reach, turn)
-        if ended is None:
+        if ended is None and not few:  # a core holds all options within reach at once
             ended = self._by_gangs()
         if ended is None and self._much_open() and not self._filled_anew(patient=False):
             self._places = None
