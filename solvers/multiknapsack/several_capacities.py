@@ -17,6 +17,7 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason, without_dominated
 from apportion.solvers.multiknapsack.dual import Dual, precision, solve_large
+from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
 from apportion.solvers.multiknapsack.linear_dual import worst_exceeded
 from apportion.solvers.multiknapsack.marginal_jobs import near_optimum
@@ -60,6 +61,8 @@ _LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
 """Uses from which on multipliers take long: places are filled before, in this share of the time left."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
+_FAR, _FAR_SHARE = 0.01, 0.25
+"""Where the incumbent is this part of the bound away, a local search has this share of the time left."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -433,9 +436,22 @@ class _Run:
             if quick:
                 near_choices(menus, top, dual.multipliers, dual.choices[:-1], self._best, self._clock.late)
                 search.leave_out_dominated()
+            self._from_far(kept, dual)
             ending = search.run()
         self._mark("search")
         return self._shown.by_ending(ending, search.live, dual.multipliers)
+
+    def _from_far(self, menus: OptionTable, dual: Dual) -> None:
+        """Search on from an incumbent far from the bound: tight floors refuse what prices are repaired to."""
+        best, clock, prices = self._best, self._clock, dual.multipliers
+        until, before = clock.elapsed + clock.seconds_of(_FAR_SHARE), None
+        search: Ejection | None = None
+        while best.value is not None and best.value != before:
+            if dual.bound - best.value <= _FAR * abs(dual.bound):
+                return
+            before = best.value
+            search = search or Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)
+            search.run(until - clock.elapsed)
 
     def _near_start(
         self, menus: OptionTable, weights: NDArray[np.float64], start: NDArray[np.int64] | None

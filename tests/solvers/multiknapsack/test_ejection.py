@@ -19,6 +19,7 @@ from apportion.solvers.multiknapsack.dual import solve_dual
 from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build
 from apportion.solvers.multiknapsack.repair import by_density, cheapest
+from apportion.solvers.multiknapsack.several_capacities import solve
 
 
 def begun(
@@ -99,3 +100,44 @@ def test_arrays_that_do_not_fit_together_are_refused() -> None:
                 compiled.run(*arrays, choice.copy(), choice.copy(), word, 10, 3, 1.0, 0.9)
     with pytest.raises(ValueError, match="do not fit together"):
         compiled.run(*search._arrays, choice + (1 << 30), choice.copy(), word, 10, 3, 1.0, 0.9)
+
+
+def full_pools(seed: int) -> tuple[MultipleChoiceKnapsack, NDArray[np.int64]]:
+    """Return pools that a start fills, two owners who keep all their shares of them, and the start.
+
+    What an owner's jobs have of a pool is a share of it; both have as much as they can together.
+    """
+    rng, jobs, rooms = np.random.default_rng(seed), 120, np.array([160, 91, 135])
+    used = rng.integers(1, 7, (jobs, 3))
+    share = used * (np.lcm.reduce(rooms) // rooms)
+    taken, left = np.full(jobs, 3), rooms.copy()
+    for job in np.argsort(-share.max(axis=1)):
+        pool = int(np.argmax(share[job]))
+        if used[job, pool] <= left[pool]:
+            taken[job] = pool
+            left[pool] -= used[job, pool]
+    owner = rng.integers(0, 2, jobs)
+    share = np.hstack((share, np.zeros((jobs, 1), dtype=np.int64)))  # the last option is to wait
+    forgone = share.max(axis=1, keepdims=True) - share
+    uses = np.zeros((jobs, 4, 5), dtype=np.int64)
+    for pool in range(3):
+        uses[:, pool, pool] = used[:, pool]
+    for one in range(2):
+        uses[owner == one, :, 3 + one] = forgone[owner == one]
+    values = np.hstack((rng.integers(100, 5000, (jobs, 3)), np.zeros((jobs, 1))))
+    limits = uses[np.arange(jobs), taken].sum(axis=0)
+    model = MultipleChoiceKnapsack.from_arrays(
+        values.ravel(), uses.reshape(-1, 5), np.arange(jobs + 1) * 4, limits
+    )
+    return model, np.arange(jobs) * 4 + taken
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_incumbent_far_from_the_bound_under_tight_floors_comes_nearer(seed: int) -> None:
+    """Neither repairs, beams nor HiGHS moved it in ten seconds: a third of the bound was all there was."""
+    model, start = full_pools(seed)
+    outcome = solve(model, SolveOptions(time_limit=2.0, deterministic=True), start)
+    assert outcome.point is not None and model.check(outcome.point).feasible
+    assert outcome.objective is not None and outcome.bound is not None
+    assert model.objective(start) < 0.4 * outcome.bound
+    assert outcome.objective > 0.7 * outcome.bound

@@ -321,6 +321,7 @@ def test_a_word_of_highs_ends_no_search_whose_values_have_no_step(
         return CoreAnswer(start, None, True, 1, "Optimal")  # whatever the incumbent is
 
     monkeypatch.setattr(engine, "_QUICK", 0)
+    monkeypatch.setattr(engine, "_FAR", 1.0)
     monkeypatch.setattr(anytime, "_MIP_AFTER", 0.0)
     monkeypatch.setattr(anytime, "_GLANCE", 0.0)
     monkeypatch.setattr(anytime, "solve_core", contented)
