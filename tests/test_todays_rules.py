@@ -68,6 +68,36 @@ def test_less_of_a_capacity_than_is_kept_of_it_is_left_to_nobody() -> None:
     assert solution.proof is not None
 
 
+def test_one_queue_beyond_its_lowered_quota_leaves_the_others_a_plan_on_nodes() -> None:
+    """The nodes bound what lies on them; quotas gave way to what runs only where GPUs are counted."""
+
+    def trained(name: str, tenant: str, gpus: int, **fields: Any) -> dict[str, Any]:
+        depths = {
+            "depths": [0, 5],
+            "effective_progress": [8.0 * gpus, 6.0 * gpus],
+            "penalty_millionths": [0, 9],
+        }
+        menu = [{"gpu_type": "g", "gpus": gpus, **depths}]
+        return {"id": name, "layers": 10, "menu": menu, "age_s": 60.0, "tenant": tenant, **fields}
+
+    runs = trained("runs", "a", 8, current={"gpu_type": "g", "gpus": 8}, preemptible=False)
+    quotas = {"a": {"guarantee": 4, "borrowing_limit": 0}, "b": {"guarantee": 4}, "c": {"guarantee": 2}}
+    tree = {
+        "kind": "freezing",
+        "schema_version": "1",
+        "gpus": {"g": 16},
+        "gpus_per_node": {"g": 4},
+        "round_s": 60.0,
+        "jobs": [runs, trained("more", "a", 1), trained("waits", "b", 4), trained("small", "c", 2)],
+        "tenants": [{"id": name, "quotas": {"g": quota}} for name, quota in quotas.items()],
+    }
+    solution = apportion.solve(apportion.read(tree), proof=True)
+    assert solution.termination.value == "optimal" and solution.proof is not None
+    assert solution.objective == pytest.approx(float(truth_tenants.best(tree)[1] or 0))
+    assert solution.require()["configuration"].keys() == {"runs", "waits", "small"}
+    assert solution.notes[0].startswith("a claims 8 of 4 g for jobs that may not be stopped")
+
+
 def test_who_may_be_stopped_is_stopped_where_the_quota_was_lowered() -> None:
     tree = knapsack(
         [{**RUNS, "preemptible": True}, job("more", "a", 1), job("waits", "b", 3)], tenants=TENANTS

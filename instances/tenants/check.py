@@ -74,11 +74,16 @@ def _capacities(kind: ProblemType, instance: Any) -> dict[str, int]:
 
 
 def _beyond(kind: ProblemType, instance: Any, capacities: Mapping[str, int]) -> dict[str, int]:
-    """Return what is kept of the capacities of which more is kept than there is."""
+    """Return what is kept of the capacities of which more is kept than there is.
+
+    What lies on nodes is bounded by the nodes, not by a number.
+    """
     if kind.option_set is None or kind.option_set.relaxes or not is_tenanted(instance):
         return {}
-    kept: dict[str, int] = {}
+    kept, nodes = dict[str, int](), kind.option_set.nodes(instance)
     for _, capacity, use in kept_uses(instance, kind.option_set):
+        if nodes.get(capacity) is not None:
+            continue
         kept[capacity] = kept.get(capacity, 0) + use
     return {name: use for name, use in kept.items() if name in capacities and use > capacities[name]}
 

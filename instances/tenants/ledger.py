@@ -362,17 +362,14 @@ def keeps_what_it_has(job: Any, tree: Tree) -> bool:
 
 
 def kept_uses(instance: Any, option_set: OptionSet) -> Iterator[tuple[str, str, int]]:
-    """Yield job, capacity and amount of what running jobs use that may not be stopped.
-
-    Of capacities on nodes nothing: what lies there is bounded by the nodes, not by a number.
-    """
-    nodes, tree = option_set.nodes(instance), tree_of(() if instance.tenants is UNSET else instance.tenants)
+    """Yield job, capacity and amount of what running jobs use that may not be stopped."""
+    tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
     for job in instance.jobs:
         if keeps_what_it_has(job, tree):
             held = [one for one in option_set.options(instance, job) if one.current and not one.idle]
             for capacity in {name for one in held for name in one.uses}:
                 use = min(one.uses.get(capacity, 0) for one in held)
-                if use and nodes.get(capacity) is None:
+                if use:
                     yield job.id, capacity, use
 
 

@@ -30,19 +30,21 @@ def _capacities(told: Told) -> dict[str, int]:
     room = _kind(told).capacities(told)
     if told["kind"] == "placement":  # nobody keeps what is not there
         return room
-    return {name: max(amount, kept.get(name, 0)) for name, amount in room.items()}
+    nodes = told.get("gpus_per_node", {})  # what lies there is bounded by them
+    return {
+        name: amount if name in nodes else max(amount, kept.get(name, 0)) for name, amount in room.items()
+    }
 
 
 def _kept(told: Told) -> dict[tuple[str | None, str], int]:
-    """Return what running jobs use that may not be stopped, by tenant and capacity; of nodes nothing."""
+    """Return what running jobs use that may not be stopped, by tenant and capacity."""
     found: dict[tuple[str | None, str], int] = {}
     for job in told["jobs"]:
         held = [one for one in _kind(told).offers(told, job) if one.current and not one.idle]
         if job.get("preemptible") is False and held:
             for capacity in held[0].uses:
-                if capacity not in told.get("gpus_per_node", {}):
-                    key = job.get("tenant"), capacity
-                    found[key] = found.get(key, 0) + min(one.uses.get(capacity, 0) for one in held)
+                key = job.get("tenant"), capacity
+                found[key] = found.get(key, 0) + min(one.uses.get(capacity, 0) for one in held)
     return found
 
 
