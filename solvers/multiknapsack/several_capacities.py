@@ -442,8 +442,13 @@ class _Run:
         return self._shown.by_ending(ending, search.live, dual.multipliers)
 
     def _from_far(self, menus: OptionTable, dual: Dual) -> None:
-        """Search on from an incumbent far from the bound: tight floors refuse what prices are repaired to."""
+        """Search on from an incumbent far from the bound: tight floors refuse what prices are repaired to.
+
+        Not under a limit of work, which counts nodes.
+        """
         best, clock, prices = self._best, self._clock, dual.multipliers
+        if clock.work_left is not None:
+            return
         until, before = clock.elapsed + clock.seconds_of(_FAR_SHARE), None
         search: Ejection | None = None
         while best.value is not None and best.value != before:

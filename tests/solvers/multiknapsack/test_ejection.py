@@ -141,3 +141,10 @@ def test_an_incumbent_far_from_the_bound_under_tight_floors_comes_nearer(seed: i
     assert outcome.objective is not None and outcome.bound is not None
     assert model.objective(start) < 0.4 * outcome.bound
     assert outcome.objective > 0.7 * outcome.bound
+
+
+def test_a_limit_of_work_leaves_no_time_for_the_local_search() -> None:
+    """Places are filled under such limits: a turn of HiGHS that came in after it took two seconds for one."""
+    model, start = full_pools(1)
+    outcome = solve(model, SolveOptions(deterministic=True, work_limit=1e5), start)
+    assert outcome.counters["mip_calls"] == 0 and outcome.objective == model.objective(start)
