@@ -173,6 +173,11 @@ class Search:
         Of the solve call.
     counters
         Updated in place: ``passes``, ``states``, ``nodes``, ``mip_calls``, ``mip_nodes``, ``live_options``.
+
+    Attributes
+    ----------
+    by_highs
+        What HiGHS says that nothing better than the incumbent exceeds; infinity where it said nothing.
     """
 
     def __init__(
@@ -197,7 +202,7 @@ class Search:
         self._classes: OptionTable | None = None
         self._last_gain = clock.elapsed
         self._began = self._last_gain
-        self._next_mip = self._began + _MIP_AFTER
+        self._next_mip, self.by_highs = self._began + _MIP_AFTER, math.inf
         self._solver_agrees, self._agreed_until = False, math.inf
         self._tables = TablesTurn(best, clock)
         self._counts: RelaxationTree | None = None
@@ -369,6 +374,8 @@ class Search:
         self._counters["mip_nodes"] += answer.nodes
         if answer.choice is not None:
             best.take(live.rows[answer.choice])
+        if answer.bound is not None:
+            self.by_highs = min(self.by_highs, answer.bound)
         if answer.proven and (answer.choice is None or best.fits(live.rows[answer.choice])):
             if best.point is None or best.seen_by_highs or self._options.gap > HIGHS_ERROR:
                 return StopReason("proven", infeasible=best.point is None, by_solver=True)

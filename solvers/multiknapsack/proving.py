@@ -177,6 +177,24 @@ def solve_core(
     if choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
         value = float(menus.values[choice].sum())
         proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
+        if (
+            not proven and start is not None
+        ):  # with a start its bound may end short of the point it calls optimal
+            left = None if seconds is None else seconds - sum(said.seconds)
+            again = solve_core(
+                menus,
+                start=None,
+                seconds=left,
+                nodes=nodes,
+                step=step,
+                threads=threads,
+                seed=seed,
+                enough=enough,
+                reduced=reduced,
+                restarts=restarts,
+            )
+            if again.proven:
+                return again
     return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw, said.iterations)
 
 

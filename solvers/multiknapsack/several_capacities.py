@@ -63,6 +63,8 @@ _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
 _FAR, _FAR_SHARE = 0.01, 0.25
 """Where the incumbent is this part of the bound away, a local search has this share of the time left."""
+_CLOSED = 0.2
+"""Share of what prices leave open that HiGHS must close: else the bound that they prove is stated."""
 _GREATEST_HINT = 2.0**900
 """A greater multiplier is no hint: what all jobs use at its price must still be a double."""
 
@@ -439,7 +441,11 @@ class _Run:
             self._from_far(kept, dual)
             ending = search.run()
         self._mark("search")
-        return self._shown.by_ending(ending, search.live, dual.multipliers)
+        ending = self._shown.by_ending(ending, search.live, dual.multipliers)
+        value = self._best.value
+        if value is not None and dual.bound - search.by_highs > _CLOSED * (dual.bound - value):
+            self._shown.beyond(search.by_highs, "solver")
+        return ending
 
     def _from_far(self, menus: OptionTable, dual: Dual) -> None:
         """Search on from an incumbent far from the bound: tight floors refuse what prices are repaired to.
