@@ -147,6 +147,8 @@ class StopReason:
         Whether HiGHS says, on the core, that nothing is better than the incumbent.
     counts
         The tree of counts, if there is one: what is still open in it bounds everything better.
+    rounding
+        What sums that proved it may be off by, beside those at the multipliers of the search.
     """
 
     reason: str
@@ -154,6 +156,7 @@ class StopReason:
     proving: Proving | None = None
     by_solver: bool = False
     counts: RelaxationTree | None = None
+    rounding: float = 0.0
 
 
 class Search:
@@ -306,8 +309,8 @@ class Search:
         return StopReason("proven", infeasible=self._best.point is None, by_solver=tree.by_solver)
 
     def _beam(self) -> StopReason | None:
-        exhausted = self._beams.run(self._live)
-        return StopReason("proven", infeasible=self._best.point is None) if exhausted else None
+        exhausted, nothing = self._beams.run(self._live), self._best.point is None
+        return StopReason("proven", nothing, rounding=self._beams.rounding) if exhausted else None
 
     def _proof_is_due(self) -> bool:
         """Whether the exact search has had less than its share of the time."""

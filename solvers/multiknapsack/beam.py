@@ -372,6 +372,11 @@ class BeamTurns:
         Charged for every state.
     counters
         Updated in place: ``passes``, ``states``.
+
+    Attributes
+    ----------
+    rounding
+        What the losses of the last pass may be off by, at prices of its own.
     """
 
     def __init__(
@@ -387,7 +392,7 @@ class BeamTurns:
         self._tilt: tuple[OptionTable, EntropicDual] | None = None
         self._widths = {False: float(_FIRST_WIDTH), True: float(_FIRST_WIDTH)}
         self._part = float(_PART)
-        self._rate = 3e-7
+        self._rate, self.rounding = 3e-7, 0.0
 
     def run(self, live: OptionTable) -> bool:
         """Make one pass; return whether it showed that nothing in the menus is better than the incumbent."""
@@ -414,6 +419,7 @@ class BeamTurns:
         order = self._order(smoothed.entropy(menus))
         began = clock.seconds
         found = search(menus, smoothed, order, self._width(partial, menus), floor, clock.late)
+        self.rounding = noise(menus, smoothed.weights)
         self._charge(menus, found.expanded, clock.seconds - began)
         improved = False
         if found.choice is not None:

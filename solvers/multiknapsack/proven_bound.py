@@ -154,7 +154,7 @@ class ProvenBound:
         shown = ending.reason == "proven" or ending.by_solver
         if shown and not ending.infeasible and not best.proven:
             # the exact search counts in whole numbers, the beams in sums of float64
-            rounding = 0.0 if ending.proving is not None else noise(live, weights)
+            rounding = 0.0 if ending.proving is not None else max(noise(live, weights), ending.rounding)
             if ending.by_solver and best.value is not None:
                 rounding += HIGHS_ERROR * abs(best.value)
             self.by_search(rounding)
