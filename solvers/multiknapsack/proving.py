@@ -166,36 +166,26 @@ def solve_core(
         choice = None if point is None else alike.outward(point)
         return choice is not None and enough is not None and enough(choice)
 
-    try:
-        said = call(model, settings, known, listen=None if enough is None else listen)
-    except BackendUnavailable as error:
-        return CoreAnswer(None, None, False, 0, str(error))
-    if said.termination is Termination.INFEASIBLE:
-        return CoreAnswer(None, None, True, said.nodes, said.raw, said.iterations, infeasible=True)
-    choice = None if said.point is None else alike.outward(said.point)
-    proven = False
-    if choice is not None and said.bound is not None and said.termination is Termination.OPTIMAL:
-        value = float(menus.values[choice].sum())
-        proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
-        if (
-            not proven and start is not None
-        ):  # with a start its bound may end short of the point it calls optimal
-            left = None if seconds is None else seconds - sum(said.seconds)
-            again = solve_core(
-                menus,
-                start=None,
-                seconds=left,
-                nodes=nodes,
-                step=step,
-                threads=threads,
-                seed=seed,
-                enough=enough,
-                reduced=reduced,
-                restarts=restarts,
-            )
-            if again.proven:
-                return again
-    return CoreAnswer(choice, said.bound, proven, said.nodes, said.raw, said.iterations)
+    first: CoreAnswer | None = None
+    while True:
+        try:
+            said = call(model, settings, known, listen=None if enough is None else listen)
+        except BackendUnavailable as error:
+            return CoreAnswer(None, None, False, 0, str(error))
+        if said.termination is Termination.INFEASIBLE:
+            infeasible = CoreAnswer(None, None, True, said.nodes, said.raw, said.iterations, infeasible=True)
+            return first or infeasible
+        choice = None if said.point is None else alike.outward(said.point)
+        is_optimal, proven = said.termination is Termination.OPTIMAL, False
+        if choice is not None and said.bound is not None and is_optimal:
+            value = float(menus.values[choice].sum())
+            proven = said.bound - value <= max(0.9995 * step, _EQUAL * abs(value))
+        answer = CoreAnswer(choice, said.bound, proven, said.nodes, said.raw, said.iterations)
+        if proven or known is None or not is_optimal:
+            return first if first is not None and not proven else answer
+        first, known = answer, None  # of a start its bound may end short of the point that it calls optimal
+        if seconds is not None:
+            settings["time_limit"] = max(0.0, seconds - sum(said.seconds))
 
 
 _SLICE = {True: 10_000, False: 2_000}
