@@ -419,6 +419,37 @@ def _lent_flavors(seed: int, jobs: int, flavors: int, tenants: int) -> Any:
     )
 
 
+def _shared_resources(seed: int, jobs: int, resources: int, tenants: int) -> Any:
+    """Make menus of which every option uses most resources, and whose dominant shares are made equal."""
+    from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
+    from apportion.instances.tenants import Fairness, Quota, Tenant
+
+    rng, names = np.random.default_rng(seed), [f"r{k}" for k in range(resources)]
+    capacities = {name: int(rng.integers(3, 8)) * jobs for name in names}
+    menus = []
+    for place in range(jobs):
+        size, ratio = int(rng.integers(1, 9)), rng.uniform(0.3, 3, resources)
+        options = []
+        for step in range(int(rng.integers(1, 5))):
+            used = np.maximum(1, np.rint(size * 2**step * ratio * rng.uniform(0.7, 1.3, resources)))
+            uses = {name: int(use) for name, use in zip(names, used, strict=True) if rng.random() < 0.9}
+            worth = round(float((size * 2**step) ** 0.8 * rng.uniform(0.8, 1.4)), 2)
+            options.append(KnapsackOption(f"o{step}", worth, uses))
+        owner = f"t{int(rng.integers(tenants))}"
+        menus.append(KnapsackJob(f"j{place}", tuple(options), required=False, tenant=owner))
+    part = rng.uniform(0.3, 0.95, (tenants, resources)) / tenants
+    trees = tuple(
+        Tenant(
+            f"t{k}",
+            quotas={name: Quota(int(own * capacities[name])) for name, own in zip(names, row, strict=True)},
+        )
+        for k, row in enumerate(part)
+    )
+    return MultipleChoiceKnapsackInstance(
+        "1", sense="maximize", capacities=capacities, jobs=tuple(menus), tenants=trees, fairness=Fairness()
+    )
+
+
 def _tenants(seed: int, jobs: int, tenants: int, gpus: int, share: Any = "dominant_share") -> Any:
     """Make a round of a cluster of three GPU types whose shares are made equal over a tree of tenants."""
     from apportion.instances.multiple_choice_knapsack.generator import generate_tenants
@@ -495,6 +526,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "gangs": _gangs,
         "lenders": _lenders,
         "lent_flavors": _lent_flavors,
+        "shared_resources": _shared_resources,
         "tenants": _tenants,
         "file": _file,
         "summit": _summit,

@@ -465,6 +465,18 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=1,
     ),
     GeneratedSet(
+        name="tenants-resources",
+        family="tenants",
+        maker="shared_resources",
+        grid=(
+            {"jobs": 100, "resources": 3, "tenants": 4},
+            {"jobs": 200, "resources": 4, "tenants": 7},
+        ),
+        size="jobs",
+        quick=0,
+        quick_ours=0,
+    ),
+    GeneratedSet(
         name="tenants-throughputs",
         family="tenants",
         maker="tenants",
