@@ -14,8 +14,6 @@ before the least T with
 (Lenstra, Shmoys, Tardos 1990, with their filter p_ij <= T), nor before the least T for which the machines,
 each filled with its shortest jobs, hold all jobs (it implies ceil(n/m) times the shortest time). Whole times
 make whole makespans. Divisible: T sum (w + a) >= sum_j min_i p_ij (a_j + w_i g_ij / c_i), a_j >= 0 per job.
-
-Which machines every job of a matching plan holds, and when.
 """
 
 from __future__ import annotations

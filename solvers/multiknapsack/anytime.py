@@ -4,8 +4,6 @@ The exact search has the first turn and then a share of the time, beams have the
 lets reduced costs fix more options. A beam merges what leaves the same capacities, so one pass proves rounds
 of few GPUs; HiGHS's cuts prove cores whose capacities no sum of uses meets. Neither is seen by the prices
 that the exact search prunes with. Tables have one turn.
-
-When tables over the open capacities have their turn in a search, and what they show.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ subtraction a row, and is cut as soon as one row falls below 0.
 
 The compiled twin `depth_first_c` changes the same arrays in the same way, node by node; where it is not built
 or is switched off (`apportion.solvers.compiled`), the Python below runs.
-
-Why a slice of a search returned: the same for every tree, and in its compiled part.
 """
 
 from __future__ import annotations

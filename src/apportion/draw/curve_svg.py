@@ -1,7 +1,4 @@
-"""Goodness of fit: predicted against measured step times, on logarithmic axes.
-
-The price of fairness: objective and least share over how much of the fair levels is kept.
-"""
+"""Two curves: predicted against measured step times on logarithmic axes, and the price of fairness."""
 
 from __future__ import annotations
 

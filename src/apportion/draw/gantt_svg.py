@@ -4,8 +4,6 @@ Cost and value have no time: there a row shows what each job uses of a machine, 
 Pools that are shared by fractions of time are a row each, full where all their machines are busy all the
 time. Up to 60 machines are drawn, those that end last (or are fullest) first and idle ones then; the others
 are counted. A job that holds several machines is a bar on each of them, all in its colour.
-
-What a machine's row of a matching plan shows: bars of jobs, and where its room ends.
 """
 
 from __future__ import annotations

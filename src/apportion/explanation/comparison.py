@@ -1,7 +1,4 @@
-"""Two solutions side by side: what changes in the objective, for every job, and in the prices.
-
-The parts of a comparison in words: the objective, who wins, who loses, and the prices.
-"""
+"""Two solutions side by side: what changes in the objective, for every job, and in the prices."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 A makespan has no prices per unit: what one more machine, one fewer, or another machine for a job would mean
 is found by solving again. What a job would meet on another pool is read off the plan.
-
-Why a job of a makespan runs where it does: when, how long, and what it would meet elsewhere.
 """
 
 from __future__ import annotations

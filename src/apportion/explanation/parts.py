@@ -1,7 +1,4 @@
-"""The parts that explanations and comparisons consist of, in the instance's own names.
-
-The words an explanation is told in: units, numbers and options, by kind of instance.
-"""
+"""The parts that explanations and comparisons consist of, in the instance's own names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Re-solving variants of an instance within one budget of seconds.
-
-Parts of a knapsack: fewer jobs, fewer or other capacities, a job held to some of its options.
-"""
+"""Re-solving variants of an instance within one budget of seconds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""An explanation: its parts together, as plain JSON and as text.
-
-The parts of an explanation in words an administrator understands.
-"""
+"""An explanation: its parts together, as plain JSON and as text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What if: the instance edited, solved before and after, and the two plans compared.
-
-A single job from JSON, as strict as a whole instance is.
-"""
+"""What if: the instance edited, solved before and after, and the two plans compared."""
 
 from __future__ import annotations
 

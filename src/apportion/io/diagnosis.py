@@ -2,8 +2,6 @@
 
 Three views are merged: the text (repeated keys, NaN), the JSON Schema of its kind, and the kind's own rules
 run over as much of the instance as can be built.
-
-Quantities that were written as words: ``"30 min"`` where seconds are meant.
 """
 
 from __future__ import annotations

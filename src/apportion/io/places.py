@@ -1,7 +1,4 @@
-"""Where in a text the problems of an instance stand: line and column of every JSON path, and the job's id.
-
-A part of an instance, a job or a pool of machines, from what callers have: JSON objects, numpy numbers.
-"""
+"""Where in a text the problems of an instance stand: line and column of every JSON path, and the job's id."""
 
 from __future__ import annotations
 

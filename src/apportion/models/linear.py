@@ -2,8 +2,6 @@
 
 optimise  cost . x + offset
 subject to  row_lower <= A x <= row_upper,  lower <= x <= upper,  x_c integer where `integer`
-
-The builder a formulation is written with: named variable blocks and named constraint families.
 """
 
 from __future__ import annotations

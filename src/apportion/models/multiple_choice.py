@@ -2,8 +2,6 @@
 
 With one capacity it is the MCKP, with several the MMKP of Kellerer, Pferschy and Pisinger, *Knapsack
 Problems* (Springer, 2004), chapter 11. Menus are ragged arrays, never lists of objects.
-
-Menus of unlike lengths in one array: what every model that keeps them so can say of itself.
 """
 
 from __future__ import annotations

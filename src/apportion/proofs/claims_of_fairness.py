@@ -3,8 +3,6 @@
 Nothing of a solver or of a formulation is used. A *state* is what a choice of some jobs leaves of every limit
 and gives to every share holder; equal states are one, of the best value. More than `_MOST_STATES` of them end
 the derivation: the shares of a larger instance are told to be underived, and are never taken over.
-
-What a result says of fairness beside what is due: floors, levels, the bound over equally fair plans.
 """
 
 from __future__ import annotations

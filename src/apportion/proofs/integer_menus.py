@@ -3,8 +3,6 @@
 A plan of the instance is a choice of these menus that keeps every capacity, and its worth here is at least
 its worth there: worths are rounded up, uses down, capacities never down. So where no choice is worth more
 than the threshold, no plan is.
-
-Times in whole units: rounded down, and the last one before a limit.
 """
 
 from __future__ import annotations

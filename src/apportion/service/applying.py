@@ -1,7 +1,4 @@
-"""Messages applied to the draft of an instance, their problems reported at the message that brings them.
-
-What a caller asks of a session, whatever carries it: a service, a stream.
-"""
+"""Messages applied to the draft of an instance, their problems reported at the message that brings them."""
 
 from __future__ import annotations
 

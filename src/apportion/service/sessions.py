@@ -1,7 +1,4 @@
-"""The open sessions of a service: opened, changed, decided and put on record, without HTTP.
-
-Requests under way: whoever asks the same again waits for the same answer.
-"""
+"""The open sessions of a service: opened, changed, decided and put on record, without HTTP."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Ask a backend, and check what it returns against the instance; whatever it does, the incumbent survives.
-
-Ask a backend about a model: its failures become outcomes, a general solver runs under a hard deadline.
-"""
+"""Ask a backend, and check what it returns against the instance; whatever it does, the incumbent survives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What one solve call was asked, and its log: how long every phase took, and what was refused on the way.
-
-What may be solved, an instance or a bare model, and its kind.
-"""
+"""What one solve call was asked, and its log: how long every phase took, and what was refused on the way."""
 
 from __future__ import annotations
 

@@ -7,8 +7,6 @@ is the mean of the nearest known models' log relative speeds, weighted by 1 / d^
 
 Where there are plenty of known models, the neighbours predict the residual of a ridge regression on the
 numbers instead.
-
-What is known of a model without running it: its family, its size, how it is trained.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Every action is harmless when it is repeated: that is how an action is made good whose outcome was never
 learnt.
-
-A decision as the controller's core takes it: which node is to serve which job.
 """
 
 from __future__ import annotations

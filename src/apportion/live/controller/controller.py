@@ -2,8 +2,6 @@
 
 What is decided is decided in `apportion.live.controller.step.step`, a function without a clock or an outside.
 This process may be killed anywhere: what a step wants done is on disk before it is done.
-
-Carrying out what a step wants done, one action after the other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Slurm's commands: run with a time limit, and a refusal told apart from no answer.
-
-A cluster whose answers are timed, and whose last list of idle nodes is remembered.
-"""
+"""Slurm's commands: run with a time limit, and a refusal told apart from no answer."""
 
 from __future__ import annotations
 

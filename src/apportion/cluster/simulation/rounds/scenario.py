@@ -1,7 +1,4 @@
-"""A workload on a cluster, ready to be run under any policy.
-
-The jobs of a cluster's workload: name, submission, application, requested GPUs and batch.
-"""
+"""A workload on a cluster, ready to be run under any policy."""
 
 from __future__ import annotations
 
