@@ -386,8 +386,8 @@ def _lenders(seed: int, jobs: int, nodes: int, tenants: int) -> Any:
 
 def _lent_flavors(seed: int, jobs: int, flavors: int, tenants: int) -> Any:
     """Make menus of GPUs of several flavors, of each of which every tenant has, borrows and lends a part."""
-    from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
-    from apportion.instances.tenants import Quota, Tenant
+    from apportion.instances import KnapsackJob, KnapsackOption
+    from apportion.instances.tenants import Quota
 
     rng, names = np.random.default_rng(seed), [f"gpu{k}" for k in range(flavors)]
     owned = rng.integers(8, 25, (tenants, flavors))
@@ -410,19 +410,13 @@ def _lent_flavors(seed: int, jobs: int, flavors: int, tenants: int) -> Any:
         menus.append(
             KnapsackJob(f"j{place}", options, required=False, tenant=f"t{int(rng.integers(tenants))}")
         )
-    return MultipleChoiceKnapsackInstance(
-        "1",
-        sense="maximize",
-        capacities=dict(zip(names, owned.sum(axis=0).tolist(), strict=True)),
-        jobs=tuple(menus),
-        tenants=tuple(Tenant(f"t{k}", quotas=own) for k, own in enumerate(quotas)),
-    )
+    return _of_tenants(dict(zip(names, owned.sum(axis=0).tolist(), strict=True)), menus, quotas)
 
 
 def _shared_resources(seed: int, jobs: int, resources: int, tenants: int) -> Any:
     """Make menus of which every option uses most resources, and whose dominant shares are made equal."""
-    from apportion.instances import KnapsackJob, KnapsackOption, MultipleChoiceKnapsackInstance
-    from apportion.instances.tenants import Fairness, Quota, Tenant
+    from apportion.instances import KnapsackJob, KnapsackOption
+    from apportion.instances.tenants import Fairness, Quota
 
     rng, names = np.random.default_rng(seed), [f"r{k}" for k in range(resources)]
     capacities = {name: int(rng.integers(3, 8)) * jobs for name in names}
@@ -438,16 +432,21 @@ def _shared_resources(seed: int, jobs: int, resources: int, tenants: int) -> Any
         owner = f"t{int(rng.integers(tenants))}"
         menus.append(KnapsackJob(f"j{place}", tuple(options), required=False, tenant=owner))
     part = rng.uniform(0.3, 0.95, (tenants, resources)) / tenants
-    trees = tuple(
-        Tenant(
-            f"t{k}",
-            quotas={name: Quota(int(own * capacities[name])) for name, own in zip(names, row, strict=True)},
-        )
-        for k, row in enumerate(part)
-    )
-    return MultipleChoiceKnapsackInstance(
-        "1", sense="maximize", capacities=capacities, jobs=tuple(menus), tenants=trees, fairness=Fairness()
-    )
+    quotas = [
+        {name: Quota(int(own * capacities[name])) for name, own in zip(names, row, strict=True)}
+        for row in part
+    ]
+    return _of_tenants(capacities, menus, quotas, fairness=Fairness())
+
+
+def _of_tenants(capacities: Mapping[str, int], menus: Any, quotas: Any, **fields: Any) -> Any:
+    """Return menus of tenants ``t0``, ``t1``, .. as an instance of greatest value."""
+    from apportion.instances import MultipleChoiceKnapsackInstance
+    from apportion.instances.tenants import Tenant
+
+    trees = tuple(Tenant(f"t{place}", quotas=own) for place, own in enumerate(quotas))
+    own = {"capacities": capacities, "jobs": tuple(menus), "tenants": trees}
+    return MultipleChoiceKnapsackInstance("1", sense="maximize", **own, **fields)
 
 
 def _tenants(seed: int, jobs: int, tenants: int, gpus: int, share: Any = "dominant_share") -> Any:

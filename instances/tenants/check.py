@@ -82,10 +82,9 @@ def _beyond(kind: ProblemType, instance: Any, capacities: Mapping[str, int]) -> 
         return {}
     kept, nodes = dict[str, int](), kind.option_set.nodes(instance)
     for _, capacity, use in kept_uses(instance, kind.option_set):
-        if nodes.get(capacity) is not None:
-            continue
         kept[capacity] = kept.get(capacity, 0) + use
-    return {name: use for name, use in kept.items() if name in capacities and use > capacities[name]}
+    counted = {name: room for name, room in capacities.items() if nodes.get(name) is None}
+    return {name: use for name, use in kept.items() if name in counted and use > counted[name]}
 
 
 def with_what_is_kept(kind: ProblemType, instance: Any) -> Any:

@@ -184,7 +184,7 @@ class Tree:
         """Return how much of a capacity every subtree withholds from others even while it is idle."""
         return self.claims(capacity, {})[1]
 
-    def withheld(self, capacity: str) -> dict[str, int]:
+    def unlent(self, capacity: str) -> dict[str, int]:
         """Return what every tenant itself does not lend of a capacity, 0 where it does not limit that."""
         guaranteed, found = self.guarantees(capacity), dict[str, int]()
         for name, node in self.nodes.items():
@@ -202,11 +202,11 @@ class Tree:
         used
             What the jobs of tenants without children use.
         """
-        withheld, inside, claims = self.withheld(capacity), dict[str, int](), dict[str, int]()
+        unlent, inside, claims = self.unlent(capacity), dict[str, int](), dict[str, int]()
         for name, node in reversed(list(self.nodes.items())):
             below = sum(claims[child] for child in node.children)
             inside[name] = below if node.children else used.get(name, 0)
-            claims[name] = max(inside[name], withheld[name])
+            claims[name] = max(inside[name], unlent[name])
         return inside, claims
 
     def limits(self, capacity: str) -> dict[str, int]:

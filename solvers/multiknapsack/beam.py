@@ -376,7 +376,7 @@ class BeamTurns:
     Attributes
     ----------
     rounding
-        What the losses of the last pass may be off by, at prices of its own.
+        What the losses of the pass that showed it may be off by, at prices of its own.
     """
 
     def __init__(
@@ -419,7 +419,6 @@ class BeamTurns:
         order = self._order(smoothed.entropy(menus))
         began = clock.seconds
         found = search(menus, smoothed, order, self._width(partial, menus), floor, clock.late)
-        self.rounding = noise(menus, smoothed.weights)
         self._charge(menus, found.expanded, clock.seconds - began)
         improved = False
         if found.choice is not None:
@@ -433,7 +432,9 @@ class BeamTurns:
             return False
         if partial:
             self._part *= 1.1  # the neighbourhood is exhausted: a larger one is affordable
-        return not partial
+            return False
+        self.rounding = noise(menus, smoothed.weights)
+        return True
 
     def _order(self, entropy: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return an order of the jobs: by chance, or those first that are nearly decided."""

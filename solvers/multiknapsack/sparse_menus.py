@@ -100,8 +100,8 @@ class SparseSearch:
             self._mark("ejection")
             turn = min(_FIRST_TREE, most)
             reach = self._reach()
-            few = menus.keep(reach).num_entries <= FEW_ENTRIES
-            if few and best.value is not None and not best.proven and not best.close:
+            few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
+            if few and best.value is not None:
                 self._tried, ended = True, self._by_tree(reach, turn)
         if ended is None and not few:  # a core holds all options within reach at once
             ended = self._by_gangs()

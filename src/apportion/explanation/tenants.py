@@ -50,7 +50,7 @@ class Claims:
         self, tree: Tree, capacity: str, used: Mapping[str, int], room: int, kept: Mapping[str, int]
     ) -> None:
         self._tree, self._capacity, self._room = tree, capacity, room
-        self._limits, self._withheld = limits_today(tree, capacity, kept)[0], tree.withheld(capacity)
+        self._limits, self._unlent = limits_today(tree, capacity, kept)[0], tree.unlent(capacity)
         self._inside, self._claim = tree.claims(capacity, used)
         self._total = sum(self._claim[root] for root in tree.roots)
 
@@ -83,7 +83,7 @@ class Claims:
         more, inside, total = dict(changes), dict[str, int](), self._total
         for one in sorted(paths, key=lambda name: -nodes[name].depth):
             inside[one] = self._inside[one] + more.get(one, 0)
-            risen = max(inside[one], self._withheld[one]) - self._claim[one]
+            risen = max(inside[one], self._unlent[one]) - self._claim[one]
             above = nodes[one].parent
             if above is None:
                 total += risen

@@ -122,8 +122,8 @@ def guaranteed(model: LevelModel, ask: Ask) -> tuple[dict[ShareHolder, int], NDA
         inside = {one: share for one, share in found.items() if set(tree.below(one.name)) <= below}
         places = [index[job] for job in holder.jobs]
         rows = ledger.rows_alone(name, capacities)
-        withheld = any(len(row.leaves) < len(below) for row in rows)
-        alone = None if withheld else filled_alone(model, holder, own, inside)
+        reserved = any(len(row.leaves) < len(below) for row in rows)
+        alone = None if reserved else filled_alone(model, holder, own, inside)
         if alone is None:
             alone = _best_share(placing, ask, holder, places, rows, inside)
         if alone is None and inside:  # what is due below takes more, or need not lie beside each other

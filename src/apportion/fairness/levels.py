@@ -147,8 +147,7 @@ class LeximinSolver:
         low = max(least, _reached_by(rise, group, shares))
         high = max(low, _reached_by(rise, group, {one: answering.model.most(one) for one in active}))
         probe, undecided = high, None
-        least_step = 0.0
-        while high - low > least_step and not answering.model.placing.late():
+        while high - low > (0.0 if undecided is None else _FINE * low) and not answering.model.placing.late():
             reached = answering.reached(self._rung(group, active, rise, probe))
             if reached:
                 shares = {one: answering.share(one) for one in active}
@@ -159,7 +158,6 @@ class LeximinSolver:
                 elif reached is False:
                     undecided = None
                 high = max(low, self._below(group, active, probe))
-            least_step = 0.0 if undecided is None else _FINE * low
             probe = (low + high + 1) // 2
         return low, high if undecided is None else undecided
 
