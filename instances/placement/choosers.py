@@ -59,19 +59,13 @@ def program(
     return made, [goal_form(made, goal) for goal in instance.wanted]
 
 
-def _admissible(job: PlacementJob) -> list[PlacementOption]:
-    """Return the options that a job may get."""
-    held = job.current.option if job.fixed and job.current is not None else job.pinned
-    return [one for one in job.options if one.id not in job.forbidden and held in (None, one.id)]
-
-
 def _may_wait(job: PlacementJob) -> bool:
     return not (job.required or job.pinned is not None or (job.fixed and job.current is not None))
 
 
 def _add_job(made: Program, job: PlacementJob, most_shapes: int) -> None:
     """Add the choosers of a job, and the rows that hold them together."""
-    options = [] if job.fixed and job.current is None else _admissible(job)
+    options = [option for option in job.options if job.admits(option.id)]
     classes: dict[str, list[int]] = {option.id: [] for option in options}
     for option in options:
         for pods in option.pods:

@@ -181,7 +181,7 @@ class _FirstFit:
     def _place(self, job: PlacementJob, *, alone: bool) -> None:
         """Give a job its best option that has a place, under the rules if alone."""
         for option in sorted(job.options, key=_worth, reverse=True):
-            if option.id in job.forbidden or job.pinned not in (None, option.id):
+            if not job.admits(option.id):
                 continue
             for on in self._ways(job, option):
                 self._take(job, option, on)

@@ -78,8 +78,7 @@ def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]
     now = None if job.current is None else job.current.option
     counts_pods = is_tenanted(instance) and any(PODS in group.capacity for group in instance.nodes)
     for option in job.options:
-        held = job.pinned if not job.fixed else now
-        if option.id in job.forbidden or held not in (None, option.id):
+        if not job.admits(option.id):
             continue
         worth = Fraction(option.value) + sum(pods.fewest * Fraction(pods.value) for pods in option.pods)
         value, rate = float(worth) if counts else 0.0, max(float(worth), 0.0) if much else 0.0
@@ -102,10 +101,11 @@ def _free(instance: PlacementInstance) -> dict[str, int]:
 
 
 def _sums(instance: PlacementInstance) -> bool:
-    """Return whether the first goal is what options add up to, wherever their pods lie."""
+    """Return whether the first goal is what options add up to, wherever their pods lie; not without jobs."""
     pods = (pods for job in instance.jobs for option in job.options for pods in option.pods)
     running = any(job.current is not None for job in instance.jobs)
-    return is_all_value(instance.wanted[0], running=running) and not any(one.value_at for one in pods)
+    sums = is_all_value(instance.wanted[0], running=running) and not any(one.value_at for one in pods)
+    return sums and bool(instance.jobs)
 
 
 def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:

@@ -199,6 +199,11 @@ class PlacementJob(OwnedJob, frozen=True, forbid_unknown_fields=True):
     pinned: Name | None = None
     forbidden: tuple[Name, ...] = ()
 
+    def admits(self, option: str) -> bool:
+        """Return whether it may get an option of its menu, wherever the pods lie."""
+        stays = option if not self.fixed else None if self.current is None else self.current.option
+        return option not in self.forbidden and self.pinned in (None, option) and stays == option
+
     @property
     def most_pods(self) -> int:
         """How many pods it has at most, options that it may not get included."""

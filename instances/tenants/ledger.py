@@ -49,8 +49,8 @@ def is_tenanted(instance: Any) -> bool:
 
 
 def shares_are_due(instance: Any) -> bool:
-    """Return whether an instance has guarantees or a rule of fairness, and its floors are not known yet."""
-    if not is_tenanted(instance):
+    """Return whether jobs have guarantees or a rule of fairness, and their floors are not known yet."""
+    if not is_tenanted(instance) or not instance.jobs:
         return False
     if instance.fairness is not UNSET:
         return not instance.fairness.floors

@@ -13,6 +13,7 @@ import apportion
 from apportion.cli.main import main
 from apportion.cli.solve_instance import main as solve
 from apportion.cluster.policies.rounds.greedy_placing import PLACEMENT_POLICIES
+from apportion.core.errors import InvalidInstance
 from apportion.explanation import explain
 from apportion.instances import edits
 from apportion.instances.placement.generator import generate
@@ -75,6 +76,35 @@ def test_a_lost_node_is_a_change_of_the_instance() -> None:
     assert solution.objective == 6.0
     assert solution.plan is not None
     assert set(solution.plan["placement"]["a"]["on"]["pods"]) == {"n2", "n3"}
+
+
+def test_a_session_takes_rules_that_name_jobs_and_refuses_those_that_name_none() -> None:
+    session = apportion.Session(apportion.read(TOLD))
+    session.apply({"op": "set_fields", "fields": {"rules": [{"rule": "stay", "pods": ["a"]}]}})
+    assert "a" not in session.decide().require()["placement"]
+    session.apply({"op": "set_fields", "fields": {"name": "later"}})
+    for wrong_rule, said in (({"pods": ["c"]}, "'c' is no job"), ({"pods": "a"}, "must be of type array")):
+        with pytest.raises(InvalidInstance, match=said) as refused:
+            session.apply({"op": "set_fields", "fields": {"rules": [{"rule": "stay", **wrong_rule}]}})
+        assert [problem.path for problem in refused.value.problems] == ["$.deltas[0].fields.rules[0].pods"]
+
+
+def test_a_job_that_must_stay_and_is_pinned_to_another_option_has_no_plan() -> None:
+    job = TOLD["jobs"][1]
+    first = job["options"][0]
+    stays = {**job, "options": [first, {**first, "id": "other"}], "fixed": True}
+    for pinned, end in (("run", "optimal"), ("other", "infeasible")):
+        given = apportion.read({**TOLD, "jobs": [{**stays, "pinned": pinned}]})
+        assert apportion.solve(given).termination == end
+
+
+def test_tenants_without_jobs_are_told_that_a_rule_cannot_be_kept() -> None:
+    node = {"names": "n", "at": {}, "capacity": {"gpu": 2}}
+    rules = [{"rule": "keep_free", "level": "node", "resource": "gpu", "amount": 3, "places": 1}]
+    tenants = [{"id": "t", "quotas": {"gpu": {"guarantee": 1}}}]
+    head = {"kind": "placement", "schema_version": "1", "levels": ["node"], "nodes": [node], "jobs": []}
+    found = apportion.solve(apportion.read({**head, "rules": rules, "tenants": tenants}))
+    assert found.termination == "infeasible" and found.plan is None
 
 
 @pytest.mark.parametrize(

@@ -26,19 +26,11 @@ from apportion.instances.kinds import kind_of
 from apportion.service.decision import Decision
 from apportion.service.session import RememberingCompiler, Session
 from tests.session.drawn_deltas import drawn_delta
-from tests.session.random_instances import random_instance, with_tenants
+from tests.session.random_instances import SORTS, random_instance
 
-__all__ = ["SORTS", "compared", "patching", "ran"]
+__all__ = ["compared", "patching", "ran"]
 
 LIMIT = 60.0
-SORTS = (
-    "gap_filling",
-    "multiple_choice_knapsack",
-    "freezing",
-    "matching",
-    "gap_filling of tenants",
-    "multiple_choice_knapsack of tenants",
-)
 
 
 def patching(instance: Any) -> Session:
@@ -55,6 +47,10 @@ def compared(session: Session) -> Decision:
         return warm
     assert warm.objective is not None
     assert relative_gap(warm.objective, cold.objective) <= 1e-9, (warm, cold)
+    shares = [{level.name: level.share for level in one.levels} for one in (warm.solution, cold)]
+    assert shares[0] == shares[1]
+    later = [[(goal.name, goal.value) for goal in one.goals if goal.proven] for one in (warm.solution, cold)]
+    assert later[0] == later[1]
     assert apportion.check(session.instance, warm.plan).objective == warm.objective
     return warm
 
@@ -73,15 +69,12 @@ def ran(sort: str, rng: random.Random, count: int, until_s: float | None = None)
     until_s
         What `time.monotonic` says when to stop at the latest.
     """
-    kind, _, tenants = sort.partition(" of ")
-
-    def drawn() -> Any:
-        instance = random_instance(kind, rng)
-        return with_tenants(instance, rng) if tenants else instance
-
     told: Counter[str] = Counter()
     while told["applied"] + told["refused"] < count:
-        session, donor = patching(drawn()), drawn()
+        session = patching(random_instance(sort, rng))
+        donor = random_instance(sort, rng)
+        while type(donor) is not type(session.instance):
+            donor = random_instance(sort, rng)
         for _ in range(min(200, count - told["applied"] - told["refused"])):
             if until_s is not None and time.monotonic() > until_s:
                 return told

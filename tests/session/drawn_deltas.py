@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from apportion.core.errors import InvalidInstance
 from apportion.instances.draft import Draft
 from apportion.instances.kinds import Instance, kind_of
+from apportion.instances.placement.site import site_of
 from apportion.service.applying import apply_all
 from apportion.service.deltas import read_deltas
 from tests.strategies import (
@@ -54,6 +55,7 @@ def drawn_delta(choose: Choose, instance: Any, donor: Any) -> dict[str, Any]:
         ops.append(lambda: {"op": "update_job", "job": _update(choose, choose(instance.jobs), donor)})
         if kind.edits.pin_field is not None:
             ops.append(lambda: {"op": "unpin", "id": choose(ids)})
+            ops.append(lambda: _pin(choose, choose(instance.jobs)))
     amounts = kind.edits.capacities(instance)
     if amounts:
         ops.append(
@@ -69,6 +71,10 @@ def drawn_delta(choose: Choose, instance: Any, donor: Any) -> dict[str, Any]:
             lambda: {"op": "set_nodes", "nodes": [name for name in names if choose([True, True, False])]}
         )
         ops.append(lambda: {"op": "set_fields", "fields": {"horizon_s": choose([1.0, 30, 120.0])}})
+    if kind.name == "placement":
+        nodes, field = site_of(instance).nodes or ("x",), choose(["rules", "goals"])
+        ops.append(lambda: {"op": "remove_nodes", "nodes": [choose(nodes)]})
+        ops.append(lambda: {"op": "set_fields", "fields": {field: _json(donor)[field]}})
     if kind.name == "matching":
         machine = {"id": f"m{choose(range(4))}", "count": choose([1, 2, 3])}
         ops.append(lambda: {"op": "set_machine", "machine": machine})
@@ -84,8 +90,13 @@ def _update(choose: Choose, job: Any, donor: Any) -> dict[str, Any]:
     return {"id": job.id}
 
 
-def _json(job: Any, **fields: Any) -> dict[str, Any]:
-    return {**msgspec.to_builtins(job), **fields}
+def _pin(choose: Choose, job: Any) -> dict[str, Any]:
+    names = [option.id for option in getattr(job, "options", ())]
+    return {"op": "pin", "id": job.id, "option": choose([*names, "0"])}
+
+
+def _json(part: Any, **fields: Any) -> dict[str, Any]:
+    return {**msgspec.to_builtins(part), **fields}
 
 
 @st.composite

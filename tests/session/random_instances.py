@@ -1,44 +1,25 @@
-"""Seeded random instances of every kind, a few dozen options each, for long differential runs."""
+"""Seeded random instances of every sort, a few dozen options each, for long differential runs."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
-import msgspec
-
 import apportion
+from apportion.core.errors import InvalidInstance
 from apportion.instances.kinds import Instance
+from tests.hunt import draw_placement, draw_tenants
 
-__all__ = ["random_instance", "with_tenants"]
-
-
-def random_instance(kind: str, rng: random.Random) -> Instance:
-    """Return a random instance of a kind."""
-    return apportion.read({"schema_version": "1", "kind": kind, **_BODIES[kind](rng)})
+__all__ = ["SORTS", "random_instance"]
 
 
-def with_tenants(instance: Instance, rng: random.Random) -> Instance:
-    """Return an instance whose jobs belong to tenants with quotas, sometimes with shares to divide fairly."""
-    tree: dict[str, Any] = msgspec.to_builtins(instance)
-    capacities = {"idle_nodes": len(tree["nodes"])} if "nodes" in tree else tree["capacities"]
-    leaves = [f"t{k}" for k in range(rng.randint(1, 3))]
-    left = dict(capacities)
-    tenants: list[dict[str, Any]] = [{"id": "all"}] if rng.random() < 0.5 else []
-    for leaf in leaves:
-        quotas = {}
-        for name in capacities:
-            guarantee = rng.randint(0, left[name]) if not tenants or tenants[0]["id"] != "all" else 0
-            left[name] -= guarantee
-            limit = rng.choice([None, rng.randint(0, 20)])
-            quotas[name] = {"guarantee": guarantee, "borrowing_limit": limit}
-        parent = {"parent": "all"} if tenants and tenants[0]["id"] == "all" else {}
-        tenants.append({"id": leaf, "quotas": quotas, **parent})
-    for job in tree["jobs"]:
-        job["tenant"] = rng.choice(leaves)
-        if rng.random() < 0.3:
-            job["preemptible"] = rng.random() < 0.5
-    return apportion.read({**tree, "tenants": tenants})
+def random_instance(sort: str, rng: random.Random) -> Instance:
+    """Return a random instance of one of `SORTS`; those of tenants are of any kind."""
+    while True:
+        try:
+            return apportion.read({"schema_version": "1", "kind": sort, **_BODIES[sort](rng)})
+        except InvalidInstance:  # the hunt's tenants may be guaranteed more than there is
+            assert "tenants" in sort
 
 
 def _gap_filling(rng: random.Random) -> dict[str, Any]:
@@ -145,4 +126,8 @@ _BODIES = {
     "multiple_choice_knapsack": _knapsack,
     "freezing": _freezing,
     "matching": _matching,
+    "placement": draw_placement.instance,
+    "tenants": draw_tenants.instance,
+    "placement of tenants": draw_tenants.placement_of_tenants,
 }
+SORTS = tuple(_BODIES)

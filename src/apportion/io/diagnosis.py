@@ -267,7 +267,7 @@ class _Builder:
                 elif field.required:
                     given[field.name] = None
             return expected(**given)
-        if get_origin(expected) is tuple and isinstance(value, list):
+        if get_origin(expected) is tuple and isinstance(value, list | tuple):
             member = get_args(expected)[0]
             return tuple([self.build(member, item) for item in value])
         if get_origin(expected) is dict and isinstance(value, dict):
@@ -290,7 +290,7 @@ def _member(expected: Any, value: Any) -> Any:
     for member in members:
         origin = get_origin(member)
         is_object = origin is dict or (isinstance(member, type) and issubclass(member, msgspec.Struct))
-        if (is_object and isinstance(value, dict)) or (origin is tuple and isinstance(value, list)):
+        if (is_object and isinstance(value, dict)) or (origin is tuple and isinstance(value, list | tuple)):
             return member
     return expected
 
