@@ -53,22 +53,30 @@ def maximizes(instance: PlacementInstance) -> bool:
 
 
 def as_fixed(instance: PlacementInstance) -> PlacementInstance:
-    """Return the instance in which running jobs of tenants that may not be stopped or moved are fixed."""
-    if not is_tenanted(instance):
+    """Return the instance in which those jobs are fixed that must stay as they are, and no others.
+
+    Running jobs of tenants that may not be stopped or moved are; none is that runs on a lost node.
+    """
+    kept, fixed = set[str](), list[bool]()
+    if is_tenanted(instance):
+        tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
+        kept = {job.id for job in instance.jobs if keeps_what_it_has(job, tree) and _is_kept(instance, job)}
+    for job in instance.jobs:
+        fixed.append(job.id in kept or (job.fixed and job.runs_on.isdisjoint(instance.lost_nodes)))
+    if all(job.fixed is now for job, now in zip(instance.jobs, fixed, strict=True)):
         return instance
-    tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
-    kept = {job.id for job in instance.jobs if _is_kept(instance, job) and keeps_what_it_has(job, tree)}
-    if not kept:
-        return instance
-    found = copy(instance)
-    jobs = tuple(replace(job, fixed=True) if job.id in kept else job for job in instance.jobs)
-    force_setattr(found, "jobs", jobs)
-    return found
+    return remade(
+        instance,
+        jobs=tuple(
+            job if job.fixed is now else remade(job, fixed=now)
+            for job, now in zip(instance.jobs, fixed, strict=True)
+        ),
+    )
 
 
 def _is_kept(instance: PlacementInstance, job: PlacementJob) -> bool:
     """Return whether a job runs with an option that it may keep."""
-    return not job.fixed and any(one.current and not one.idle for one in _options(instance, job))
+    return any(one.current and not one.idle for one in _options(instance, job))
 
 
 def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]:
@@ -76,6 +84,8 @@ def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]
     first = instance.wanted[0]
     counts, much = isinstance(first, ValueGoal) and instance.counts(first, job), maximizes(instance)
     now = None if job.current is None else job.current.option
+    if not job.runs_on.isdisjoint(instance.lost_nodes):
+        job, now = remade(job, fixed=False), None
     counts_pods = is_tenanted(instance) and any(PODS in group.capacity for group in instance.nodes)
     for option in job.options:
         if not job.admits(option.id):
@@ -142,7 +152,7 @@ def _first_fit(
 ) -> Mapping[str, Any] | None:
     from apportion.instances.placement.first_fit import first_fit
 
-    return first_fit(instance, late, enough)
+    return first_fit(as_fixed(instance), late, enough)
 
 
 def _reached(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, int]:
@@ -237,20 +247,22 @@ def _way_in(instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, A
     from apportion.instances.placement.site import site_of
 
     placed = plan["placement"]
-    if job.id in placed or job.fixed or all(one.idle for one in _options(instance, job)):
+    if job.id in placed or (job.fixed and job.current is None):
+        return None
+    if all(one.idle for one in _options(instance, job)):
         return None
     if len(placed) * len(site_of(instance).nodes) > _MOST_PAIRS:
         return None
-    others = (one for one in _adopt(instance, plan, everybody=True) if one.id in placed)
-    jobs = [
+    has = {name: own["option"] for name, own in placed.items()}
+    jobs = [  # those that wait are only there because rules may name them
         replace(
             one,
-            options=tuple(option for option in one.options if option.id == placed[one.id]["option"]),
             required=False,
             pinned=None,
-            forbidden=(),
+            forbidden=tuple(option.id for option in one.options if option.id != has.get(one.id)),
         )
-        for one in others
+        for one in _adopt(instance, plan, everybody=True)
+        if one.id != job.id
     ]
     rules = tuple(rule for rule in instance.rules if not isinstance(rule, MaxMovesRule | MaxStopsRule))
     asked = replace(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -181,7 +183,7 @@ class PlacementJob(OwnedJob, frozen=True, forbid_unknown_fields=True):
     stop_cost
         What stopping it counts.
     fixed
-        Whether nothing of it may change.
+        Whether nothing of it may change, as long as all nodes on which it runs are there and ready.
     pinned, forbidden
         The option it must get; options it must not get.
     tenant, preemptible, running_s, submitted_s, priority, finish, best_rate
@@ -205,12 +207,20 @@ class PlacementJob(OwnedJob, frozen=True, forbid_unknown_fields=True):
         return option not in self.forbidden and self.pinned in (None, option) and stays == option
 
     @property
+    def runs_on(self) -> set[str]:
+        """The nodes that have pods of it now."""
+        on = () if self.current is None else self.current.on.values()
+        return {node for own in on for node, count in own.items() if count}
+
+    @property
     def most_pods(self) -> int:
         """How many pods it has at most, options that it may not get included."""
         return max((sum(pods.count for pods in option.pods) for option in self.options), default=0)
 
 
-class PlacementInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="placement"):
+class PlacementInstance(
+    Tenanted, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="placement", dict=True
+):
     """Jobs whose pods lie on the nodes of a cluster; every semantic rule is checked on construction.
 
     Attributes
@@ -281,6 +291,17 @@ class PlacementInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_f
     def wanted(self) -> Goals:
         """The goals, those of an instance that states none included."""
         return _DEFAULT if self.goals is UNSET else self.goals
+
+    @cached_property
+    def lost_nodes(self) -> frozenset[str]:
+        """The nodes on which jobs run and that are not there any more, or not ready."""
+        from apportion.instances.placement.site import site_of
+
+        runs = {node for job in self.jobs for node in job.runs_on}
+        if not runs:
+            return frozenset()
+        site = site_of(self)
+        return frozenset(runs.difference(compress(site.nodes, site.ready)))
 
     def counts(self, goal: ValueGoal, job: PlacementJob) -> bool:
         """Return whether a goal counts what a job is worth."""

@@ -184,7 +184,8 @@ def _job(rng: Random, name: str, levels: list[str], nodes: list[str]) -> dict[st
         if rng.random() < 0.1:
             on["old"] = {rng.choice(nodes): rng.randint(1, 2)}
         job["current"] = {"option": option["id"] if rng.random() < 0.9 else "lost", "on": on}
-        if rng.random() < 0.1 and job["current"]["option"] != "lost":
+        often = 0.4 if any("gone" in at for at in on.values()) else 0.1
+        if rng.random() < often and job["current"]["option"] != "lost":
             job["fixed"] = True
     elif rng.random() < 0.05:
         job["fixed"] = True

@@ -161,10 +161,13 @@ def _free(told: Told) -> dict[str, int]:
 
 
 def _pods(told: Told, job: Told) -> list[Offer]:
-    offers, now = [], (job.get("current") or {}).get("option")
-    held = now if job.get("fixed") else job.get("pinned")
+    round_ = truth_placement.Round(told)
+    now = None if truth_placement.lost(round_, job) else (job.get("current") or {}).get("option")
+    offers, fixed = [], truth_placement.stays(round_, job)
     for option in job["options"]:
-        if option["id"] in job.get("forbidden", ()) or held not in (None, option["id"]):
+        if option["id"] in job.get("forbidden", ()) or job.get("pinned") not in (None, option["id"]):
+            continue
+        if fixed and option["id"] != now:
             continue
         uses, value = {"pods": 0}, Fraction(option.get("value", 0.0))
         for pods in option["pods"]:
@@ -178,7 +181,7 @@ def _pods(told: Told, job: Told) -> list[Offer]:
         value = value if counted else Fraction(0)
         name, uses = option["id"], {one: use for one, use in uses.items() if one in _free(told)}
         offers.append(Offer(name, uses, value, name == now, idle=False, rate=rate))
-    if not job.get("required") and job.get("pinned") is None and not (job.get("fixed") and now is not None):
+    if not job.get("required") and job.get("pinned") is None and not (fixed and now is not None):
         offers.append(Offer("waits", {}, Fraction(0), current=False, idle=True))
     return offers
 
@@ -192,12 +195,14 @@ def _placed(told: Told, choice: Choice) -> list[Any]:
     """Return the plans in which jobs have what is chosen, those that may not be moved where they are."""
     jobs = []
     for job, offer in zip(told["jobs"], choice, strict=True):
-        fixed = job.get("fixed") or (job.get("preemptible") is False and offer.current)
+        stays = truth_placement.stays(truth_placement.Round(told), job)
+        fixed = stays or (job.get("preemptible") is False and offer.current)
         free = {"required": False, "pinned": None, "fixed": False, "forbidden": [], "options": job["options"]}
         if not offer.idle:
             jobs.append({**job, "fixed": fixed, "pinned": offer.name})
-        elif offer.name is None and told["rules"]:  # of whom nobody speaks may have anything
-            jobs.append(job)
+        elif offer.name is None and told["rules"]:  # of whom nobody speaks may have anything, or stays
+            kept = job.get("preemptible") is False and any(one.current for one in _pods(told, job))
+            jobs.append({**job, "fixed": job.get("fixed", False) or kept})
         else:  # or, where no rule does, nothing
             gone = {} if offer.name == "waits" else {"current": None}
             jobs.append({**job, **free, "forbidden": [option["id"] for option in job["options"]], **gone})

@@ -86,7 +86,8 @@ def plans(told: Mapping[str, Any]) -> Iterator[Plan]:
 
 def of_job(round_: Round, job: Mapping[str, Any]) -> Iterator[Plan | None]:
     current = job.get("current")
-    held = job.get("fixed") and current is not None
+    fixed = stays(round_, job)
+    held = fixed and current is not None
     if not job.get("required") and job.get("pinned") is None and not held:
         yield None
     for option in job["options"]:
@@ -100,7 +101,7 @@ def of_job(round_: Round, job: Mapping[str, Any]) -> Iterator[Plan | None]:
             if level and len({round_.place(level, node) for part in parts for node in part}) > 1:
                 continue
             got = {"option": option["id"], "on": on}
-            if job.get("fixed"):
+            if fixed:
                 now = round_.now(job["id"])
                 if (
                     current is None
@@ -109,6 +110,20 @@ def of_job(round_: Round, job: Mapping[str, Any]) -> Iterator[Plan | None]:
                 ):
                     continue
             yield got
+
+
+def stays(round_: Round, job: Mapping[str, Any]) -> bool:
+    """Return whether nothing of a job may change: it must stay, and every node on which it runs is ready."""
+    return bool(job.get("fixed")) and not lost(round_, job)
+
+
+def lost(round_: Round, job: Mapping[str, Any]) -> bool:
+    """Return whether a node on which a job runs is not there any more, or not ready."""
+    return any(
+        count and not round_.nodes.get(node, {"ready": False}).get("ready", True)
+        for on in (job.get("current") or {"on": {}})["on"].values()
+        for node, count in on.items()
+    )
 
 
 def _spreads(round_: Round, pods: Mapping[str, Any]) -> Iterator[dict[str, int]]:

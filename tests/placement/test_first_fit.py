@@ -15,6 +15,7 @@ from apportion.instances.kinds import kind_of
 from apportion.instances.placement import first_fit as module
 from apportion.instances.placement.first_fit import first_fit
 from apportion.instances.placement.generator import generate
+from apportion.instances.placement.kind import as_fixed
 from tests.hunt.placement import drawn
 
 RULES: dict[str, list[dict[str, Any]]] = {
@@ -119,7 +120,7 @@ ODD: list[tuple[dict[str, Any], float | None]] = [
             "current": {"option": "o", "on": {"pods": {"n77": 2}}},
             "options": [{"id": "o", "value": 3, "pods": [{"count": 2, "needs": {"gpu": 1}}]}],
         },
-        None,
+        8.0,
     ),
 ]
 
@@ -133,7 +134,7 @@ def test_options_of_no_pods_and_nodes_that_are_gone_are_no_error(
     other = {"id": "b", "options": [{"id": "o", "value": 5, "pods": [{"count": 40, "needs": {"gpu": 1}}]}]}
     rules = RULES["nodes kept free"]
     given: Any = apportion.read({**head, "rules": rules, "jobs": [{"id": "a", **job}, other]})
-    plan = first_fit(given, never, never)
+    plan = first_fit(as_fixed(given), never, never)
     assert (None if plan is None else kind_of(given).check(given, plan).objective) == value
     assert apportion.solve(given, time_limit=60.0).objective == value
 

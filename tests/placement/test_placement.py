@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -20,8 +22,10 @@ from apportion.instances.placement.generator import generate
 from apportion.instances.placement.moves import steps
 from apportion.instances.placement.placed import Placed
 from apportion.instances.placement.site import PODS, site_of
+from apportion.io.stored import document, verify
 from tests.budgets import examples
 from tests.cli.calling import call
+from tests.hunt import explained_placements
 from tests.hunt.placement import drawn, wrong
 
 TOLD: dict[str, Any] = {
@@ -76,6 +80,33 @@ def test_a_lost_node_is_a_change_of_the_instance() -> None:
     assert solution.objective == 6.0
     assert solution.plan is not None
     assert set(solution.plan["placement"]["a"]["on"]["pods"]) == {"n2", "n3"}
+
+
+@pytest.mark.parametrize("tenants", [False, True])
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_job_that_must_stay_is_placed_anew_where_its_node_is_lost(gone: bool, tenants: bool) -> None:
+    names = ["n0", "n1", "n3"] if gone else ["n0", "n1", "n2", "n3"]
+    site = [
+        {"names": name, "at": {"rack": "r"}, "capacity": {"gpu": 4}, "ready": name != "n2"} for name in names
+    ]
+    stays = {"tenant": "t", "preemptible": False} if tenants else {"fixed": True}
+    other = {**TOLD["jobs"][0], **({"tenant": "t"} if tenants else {})}
+    told = {**TOLD, "nodes": site, "jobs": [other, {**TOLD["jobs"][1], **stays}]}
+    given = apportion.read({**told, "tenants": [{"id": "t"}]} if tenants else told)
+    solution = apportion.solve(given)
+    assert solution.termination == "optimal" and solution.objective == 6.0
+    assert sum(solution.require()["placement"]["b"]["on"]["pods"].values()) == 2
+    assert verify(given, document(solution)).ok
+
+
+def test_explanations_of_tiny_rounds_are_what_enumeration_says() -> None:
+    """`python -m tests.hunt.explained_placements` explains more of them; rules name jobs that wait."""
+    seen = Counter[str]()
+    for seed in range(examples(60)):
+        rng = Random(seed)
+        told = explained_placements.drawn(rng)
+        assert not [*explained_placements.wrong_sentences(told, rng, seen)], seed
+    assert min(seen["explained"], seen["rivals"], seen["what if"]) > 2
 
 
 def test_a_session_takes_rules_that_name_jobs_and_refuses_those_that_name_none() -> None:
