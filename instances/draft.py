@@ -120,6 +120,8 @@ class Draft:
         """
         self.require([name], path)
         del self._jobs[name]
+        if self._edits.without_job is not None:
+            self._base = self._edits.without_job(self._base, name)
         self._made = None
 
     def change(self, change: Callable[[Any], Any]) -> None:

@@ -120,6 +120,9 @@ class Edits:
     named_by
         ``named_by(instance, name)``: the delta of a session that names the nodes behind a capacity, which
         more of it would have to make up; ``None``, or no function, where nothing behind it has a name.
+    without_job
+        ``without_job(instance, name)``: the instance without what its other fields say of a job that is taken
+        away; ``None`` where these say nothing of single jobs.
     adopt
         ``adopt(instance, plan)``: the jobs that have now something else than a feasible plan gives them, each
         with that; ``None`` if the kind keeps no present state.
@@ -138,6 +141,7 @@ class Edits:
     set_machine: Callable[[Any, Any], Any] | None = None
     adopt: Callable[[Any, Mapping[str, Any]], Iterable[Any]] | None = None
     named_by: Callable[[Any, str], str | None] | None = None
+    without_job: Callable[[Any, str], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from apportion.core.errors import Problem, did_you_mean
-from apportion.instances.fields import LARGEST_COUNT, check_distinct, check_number
+from apportion.instances.fields import LARGEST_COUNT, check_distinct, check_number, remade
 from apportion.instances.placement.goals import Goals, StrandedGoal, ValueGoal, is_much, parts_of
+from apportion.instances.placement.rules import LeastUseRule
 from apportion.instances.placement.schema import (
     WAITS,
     PlacementInstance,
@@ -21,7 +22,7 @@ from apportion.instances.placement.site import PODS, Site, site_of
 from apportion.instances.tenants.ledger import is_tenanted
 from apportion.instances.tenants.rules import check_tenants
 
-__all__ = ["groups_of", "named_places", "noted", "selected_pods"]
+__all__ = ["groups_of", "named_places", "noted", "selected_pods", "without_job", "without_lost_places"]
 
 
 def selected(jobs: Iterable[PlacementJob], name: str) -> list[tuple[PlacementJob, str | None]]:
@@ -218,6 +219,80 @@ def named_places(rule: Any) -> dict[str, Iterable[str]]:
     if isinstance(getattr(rule, "pairs", None), tuple):
         found["pairs"] = [name for pair in rule.pairs for name in pair]
     return found
+
+
+def without_lost_places(instance: PlacementInstance) -> PlacementInstance:
+    """Return an instance some of whose nodes are gone without what it says of these and of their places.
+
+    What cannot be kept without them stays and is a problem of the instance: a pod that must come to a node, a
+    place that stands in for another.
+    """
+    site = site_of(instance)
+
+    def present(one: Any) -> Any:
+        found = {"nodes": _left(one.nodes, site.number.__contains__)} if hasattr(one, "nodes") else {}
+        for field, names in named_places(one).items():
+            gone = {name for name in names if site.named(one.level, name) is None}
+            given = getattr(one, field)
+            if field == "pairs":
+                found[field] = tuple(pair for pair in given if gone.isdisjoint(pair))
+            elif not isinstance(given, str):
+                found[field] = _left(given, {*names}.difference(gone).__contains__)
+        emptied = isinstance(one, LeastUseRule) and one.places and not found.get("places", one.places)
+        return None if emptied else remade(one, **found)
+
+    jobs = []
+    for job in instance.jobs:
+        if any(
+            not pods.value_at.keys() <= site.number.keys() for option in job.options for pods in option.pods
+        ):
+            options = [
+                remade(
+                    option,
+                    pods=tuple(
+                        remade(pods, value_at=_left(pods.value_at, site.number.__contains__))
+                        for pods in option.pods
+                    ),
+                )
+                for option in job.options
+            ]
+            job = remade(job, options=tuple(options))
+        jobs.append(job)
+    return remade(_each_changed(instance, present), jobs=tuple(jobs))
+
+
+def without_job(instance: PlacementInstance, name: str) -> PlacementInstance:
+    """Return an instance without what its rules and goals say of one job, which need not be among its own."""
+
+    def is_other(pods: str) -> bool:
+        return pods != name and not pods.startswith(f"{name}/")
+
+    def of_others(one: Any) -> Any:
+        found = {
+            field: _left(getattr(one, field), is_other) for field in ("pods", "to") if hasattr(one, field)
+        }
+        if isinstance(getattr(one, "amount", None), Mapping):
+            heirs = {pods: _left(those, is_other) for pods, those in one.pairs.items()}
+            found |= {"amount": _left(one.amount, is_other), "pairs": _left(heirs, is_other)}
+        return remade(one, **found)
+
+    return _each_changed(instance, of_others)
+
+
+def _each_changed(instance: PlacementInstance, change: Callable[[Any], Any]) -> PlacementInstance:
+    """Return an instance whose rules and goals are changed one by one; ``None`` for a rule takes it away."""
+    rules = tuple(one for rule in instance.rules if (one := change(rule)) is not None)
+    if instance.goals is UNSET:
+        return remade(instance, rules=rules)
+    goals = [tuple(map(change, goal)) if isinstance(goal, tuple) else change(goal) for goal in instance.goals]
+    return remade(instance, rules=rules, goals=tuple(goals))
+
+
+def _left(given: Any, keep: Callable[[Any], bool]) -> Any:
+    """Return the names of a tuple, or the names of a mapping with what they stand for, that are kept."""
+    if isinstance(given, Mapping):
+        return {name: value for name, value in given.items() if keep(name)}
+    return tuple(filter(keep, given))
 
 
 def _is_one_pod(job: PlacementJob, name: str | None) -> bool:

@@ -368,6 +368,7 @@ def _pinned(job: PlacementJob, option: int | str | None) -> PlacementJob:
 
 def _remove_nodes(instance: PlacementInstance, names: Iterable[str]) -> PlacementInstance:
     """Return the instance without some nodes; pods that are there have lost their node."""
+    from apportion.instances.placement.consistency import without_lost_places
     from apportion.instances.placement.site import site_of
 
     gone, site = set(names), site_of(instance)
@@ -386,7 +387,7 @@ def _remove_nodes(instance: PlacementInstance, names: Iterable[str]) -> Placemen
                 path = {level: site.places[level][site.place[level][position]] for level in upper}
                 above = {level: full.rpartition("/")[2] for level, full in path.items()}
                 found.append(replace(group, names=node, at=above))
-    return replace(instance, nodes=tuple(found))
+    return replace(without_lost_places(remade(instance, nodes=tuple(found))))
 
 
 def _adopt(
@@ -408,6 +409,12 @@ def _no_capacity(_instance: PlacementInstance, name: str, _present: int, _delta:
     raise InvalidInstance.at("$.nodes", f"nodes say how much there is, not a capacity {name!r}")
 
 
+def _without_job(instance: PlacementInstance, name: str) -> PlacementInstance:
+    from apportion.instances.placement.consistency import without_job
+
+    return without_job(instance, name)
+
+
 EDITS = Edits(
     job_type=PlacementJob,
     capacities=lambda _: {},
@@ -415,6 +422,7 @@ EDITS = Edits(
     pin=_pin,
     pin_field="pinned",
     remove_nodes=_remove_nodes,
+    without_job=_without_job,
     adopt=_adopt,
 )
 

@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 import apportion
 from apportion.cli.explain import price_of_fairness as command
+from apportion.cli.main import main
 from apportion.core.errors import InvalidInstance
 from apportion.explanation.fairness_price import price_of_fairness
+from tests.cli.calling import call
 from tests.instances.tenants.small import drawn, instance_of, share_of
 
 
@@ -62,3 +64,26 @@ def test_the_command_prints_and_draws(tmp_path: Path) -> None:
     assert "part of every fair level that is kept" in picture.read_text()
     done = CliRunner().invoke(command, [str(path), "--points", "3", "--json"])
     assert [point["keep"] for point in json.loads(done.output)["points"]] == [0.0, 0.5, 1.0]
+
+
+def test_where_no_plan_is_feasible_that_is_said(tmp_path: Path) -> None:
+    told = {
+        "kind": "multiple_choice_knapsack",
+        "schema_version": "1",
+        "sense": "maximize",
+        "capacities": {"gpu": 1},
+        "tenants": [{"id": "t"}],
+        "fairness": {},
+        "jobs": [
+            {
+                "id": "a",
+                "tenant": "t",
+                "required": True,
+                "options": [{"id": "o", "value": 1, "uses": {"gpu": 2}}],
+            }
+        ],
+    }
+    path = tmp_path / "round.json"
+    path.write_text(json.dumps(told))
+    result = call(main, "price-of-fairness", str(path), "--points", "3")
+    assert (result.code, result.out) == (4, "no plan is feasible: `apportion explain` says why\n")

@@ -8,17 +8,19 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from random import Random
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 import apportion
 from apportion.core.errors import InvalidInstance, InvalidOption
 from apportion.explanation import explain, what_if
 from apportion.explanation.parts import Rival
+from apportion.instances import edits
 from apportion.instances.placement.kind import maximizes
 from apportion.instances.placement.schema import WAITS
 from tests.hunt import draw_placement, draw_tenants, truth_placement
@@ -69,17 +71,19 @@ def wrong_sentences(told: Told, rng: Random, seen: Counter[str]) -> Iterator[str
             yield from _misjudged(told, worth.job, rival, best, 1 if maximizes(instance) else -1)
     for way in explanation.relaxations:
         if way.kind == "unpin":
-            free = [{**one, "pinned": None} if one["id"] in way.unpin else one for one in told["jobs"]]
+            jobs = [{**one, "pinned": None} if one["id"] in way.unpin else one for one in told["jobs"]]
+            free = {**told, "jobs": jobs}
         elif way.kind == "leave_out" and way.verified:
-            free = [one for one in told["jobs"] if one["id"] not in way.leave_out]
+            free = _without(told, way.leave_out)
         else:
             continue
-        if _best(_some(told, free)) is None:
+        if _best(free) is None:
             yield f"{way}: still nothing is feasible"
         seen[way.kind] += 1
     for conflict in explanation.conflicts:
         seen["conflicts"] += 1
-        if _best(_some(told, [one for one in told["jobs"] if one["id"] in conflict.jobs])) is not None:
+        others = [one["id"] for one in told["jobs"] if one["id"] not in conflict.jobs]
+        if _best(_without(told, others)) is not None:
             yield f"{conflict}: they can be served together"
 
 
@@ -88,15 +92,10 @@ def _best(told: Told) -> Fraction | None:
     return None if values is None else values[0]
 
 
-def _some(told: Told, jobs: list[Told]) -> Told:
-    """Return a round whose other jobs get nothing: rules may name them."""
-    left = {job["id"]: job for job in jobs}
-    nothing = {"current": None, "fixed": False, "required": False, "pinned": None}
-    rest = [
-        left.get(one["id"], {**one, **nothing, "forbidden": [each["id"] for each in one["options"]]})
-        for one in told["jobs"]
-    ]
-    return {**told, "jobs": rest}
+def _without(told: Told, names: Iterable[str]) -> Told:
+    """Return a round without some jobs, and without what its rules and goals say of them."""
+    left: Told = msgspec.json.decode(msgspec.json.encode(edits.remove_jobs(apportion.read(told), names)))
+    return left
 
 
 def _misjudged(told: Told, job: str, rival: Rival, best: Fraction | None, sign: int) -> Iterator[str]:
@@ -124,18 +123,18 @@ def _misjudged(told: Told, job: str, rival: Rival, best: Fraction | None, sign: 
 
 def _asked(instance: Any, told: Told, rng: Random, seen: Counter[str]) -> Iterator[str]:
     """Ask what would be otherwise, and yield where what jobs gain is not what the objective gains."""
-    names, edits = [job["id"] for job in told["jobs"]], dict[str, Any]()
+    names, asked = [job["id"] for job in told["jobs"]], dict[str, Any]()
     if names and rng.random() < 0.4:
-        edits["remove_jobs"] = [rng.choice(names)]
+        asked["remove_jobs"] = [rng.choice(names)]
     if names and rng.random() < 0.4:
-        edits["add_jobs"] = [replace(rng.choice(instance.jobs), id="new", current=None, fixed=False)]
-    if left := [job for job in told["jobs"] if job["id"] not in edits.get("remove_jobs", ())]:
+        asked["add_jobs"] = [replace(rng.choice(instance.jobs), id="new", current=None, fixed=False)]
+    if left := [job for job in told["jobs"] if job["id"] not in asked.get("remove_jobs", ())]:
         job = rng.choice(left)
-        edits["pin"] = {job["id"]: rng.choice([WAITS, *(option["id"] for option in job["options"])])}
+        asked["pin"] = {job["id"]: rng.choice([WAITS, *(option["id"] for option in job["options"])])}
     if told["nodes"] and rng.random() < 0.4:
-        edits["remove_nodes"] = [rng.choice(told["nodes"])["names"]]
+        asked["remove_nodes"] = [rng.choice(told["nodes"])["names"]]
     try:
-        comparison = what_if(instance, **edits)
+        comparison = what_if(instance, **asked)
     except InvalidInstance as error:  # a rule names what goes
         seen["what if refused"] += 1
         if not all(problem.path.startswith("$") for problem in error.problems):

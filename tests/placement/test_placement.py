@@ -82,6 +82,36 @@ def test_a_lost_node_is_a_change_of_the_instance() -> None:
     assert set(solution.plan["placement"]["a"]["on"]["pods"]) == {"n2", "n3"}
 
 
+def test_rules_say_nothing_of_nodes_and_jobs_that_left() -> None:
+    rules = [
+        {"rule": "drain", "nodes": ["n3"]},
+        {"rule": "limit", "level": "node", "resource": "gpu", "limits": {"n0": 1, "n3": 2}},
+        {"rule": "apart", "level": "node", "pairs": [["n0", "n1"], ["n2", "n3"]]},
+        {"rule": "least_use", "level": "node", "resource": "gpu", "fraction": 0.25, "places": ["n3"]},
+        {"rule": "avoid", "pods": ["a", "b/pods"], "level": "node", "places": ["n2", "n3"]},
+    ]
+    pods = TOLD["jobs"][1]["options"][0]["pods"][0] | {"value_at": {"n3": 2}}
+    job = TOLD["jobs"][1] | {"options": [{"id": "run", "pods": [pods]}]}
+    goals = [{"goal": "left", "nodes": ["n2", "n3"]}, [{"goal": "used", "level": "node", "cost": {"n3": 5}}]]
+    session = apportion.Session(
+        apportion.read({**TOLD, "jobs": [TOLD["jobs"][0], job], "rules": rules, "goals": goals})
+    )
+    session.apply({"op": "remove_nodes", "nodes": ["n3"]}, {"op": "remove_job", "id": "b"})
+    left: Any = session.instance
+    assert [msgspec.to_builtins(rule) for rule in left.rules] == [
+        {"rule": "drain", "nodes": ()},
+        {**rules[1], "when": "after", "limits": {"n0": 1}},
+        {**rules[2], "pairs": (("n0", "n1"),)},
+        {**rules[4], "pods": ("a",), "places": ("n2",)},
+    ]
+    assert left.goals[0].nodes == ("n2",) and left.goals[1][0].cost == {}
+    with pytest.raises(InvalidInstance, match="'n1' is no node"):
+        session.apply(
+            {"op": "set_fields", "fields": {"rules": [{"rule": "moving", "to": {"a": "n1"}}]}},
+            {"op": "remove_nodes", "nodes": ["n1"]},
+        )
+
+
 @pytest.mark.parametrize("tenants", [False, True])
 @pytest.mark.parametrize("gone", [True, False])
 def test_a_job_that_must_stay_is_placed_anew_where_its_node_is_lost(gone: bool, tenants: bool) -> None:

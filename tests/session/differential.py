@@ -146,6 +146,19 @@ def _remove_job(tree: _Tree, delta: dict[str, Any]) -> None:
     if at < 0:
         raise LookupError
     tree["jobs"] = [*tree["jobs"][:at], *tree["jobs"][at + 1 :]]
+    for rule in tree.get("rules", ()):  # of a placement, whose rules may name jobs and their pods
+        if "pairs" in rule and isinstance(rule["pairs"], dict):
+            heirs = {pods: _of_others(those, delta["id"]) for pods, those in rule["pairs"].items()}
+            rule["pairs"] = _of_others(heirs, delta["id"])
+        for field in {"pods", "to", "amount"} & rule.keys():
+            rule[field] = _of_others(rule[field], delta["id"])
+
+
+def _of_others(named: Any, job: str) -> Any:
+    """Return what is said of other jobs; anything but lists and mappings as it is."""
+    if isinstance(named, dict):
+        return {pods: said for pods, said in named.items() if pods.partition("/")[0] != job}
+    return named if isinstance(named, int) else [pods for pods in named if pods.partition("/")[0] != job]
 
 
 def _set_nodes(tree: _Tree, delta: dict[str, Any]) -> None:

@@ -90,8 +90,8 @@ def price_of_fairness(
 
     Guarantees are kept all the same. The price is the part of the best objective that is forgone.
 
-    Exit codes: 0 every plan was found, 2 usage, 3 invalid instance or no rule of fairness, 5 not every plan
-    was found within the limit.
+    Exit codes: 0 every plan was found, 2 usage, 3 invalid instance or no rule of fairness, 4 proven
+    infeasible, 5 not every plan was found within the limit.
     """
     from apportion.cli.running import Progress
     from apportion.draw import check_name, encoded, on_page
@@ -105,7 +105,9 @@ def price_of_fairness(
         with Progress(not as_json, f"solving {points} times, at most {time_limit:g} s"):
             keeps = [place / (points - 1) for place in range(points)]
             curve = price_of_fairness(instance, keeps, time_limit=time_limit)
-    say(json.dumps(curve.to_dict(), allow_nan=False) if as_json else _table(curve))
+    without = curve.feasible is False
+    readable = "no plan is feasible: `apportion explain` says why" if without else _table(curve)
+    say(json.dumps(curve.to_dict(), allow_nan=False) if as_json else readable)
     known = [point for point in curve.points if point.objective is not None]
     if plot is not None and known:
         from apportion.draw.curve_svg import price_svg
@@ -119,7 +121,7 @@ def price_of_fairness(
             [point.least for point in known],
         )
         write_file(plot, encoded(on_page(drawn, plot, title), plot))
-    return 0 if len(known) == len(curve.points) else 5
+    return 4 if without else 0 if len(known) == len(curve.points) else 5
 
 
 def _table(curve: Any) -> str:

@@ -19,7 +19,7 @@ from apportion.core.solution import Level, Solution
 from apportion.explanation.resolver import Resolver
 from apportion.instances.kinds import kind_of
 from apportion.instances.tenants.check import ledger_of, positions
-from apportion.instances.tenants.ledger import TenantLedger, shares_are_due, under_floors
+from apportion.instances.tenants.ledger import TenantLedger, under_floors
 
 __all__ = ["PriceOfFairness", "PricePoint", "price_of_fairness"]
 
@@ -59,18 +59,21 @@ class PriceOfFairness:
         The fair levels.
     share
         What is shared out.
+    feasible
+        Whether some plan keeps the guarantees, if that is known.
     """
 
     points: tuple[PricePoint, ...]
     levels: tuple[Level, ...]
     share: str
+    feasible: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         fields = ("keep", "objective", "bound", "price", "least")
         points = [{name: getattr(point, name) for name in fields} for point in self.points]
         levels = [{"name": one.name, "share": one.share, "weight": one.weight} for one in self.levels]
-        return {"share": self.share, "points": points, "levels": levels}
+        return {"share": self.share, "points": points, "levels": levels, "feasible": self.feasible}
 
 
 def price_of_fairness(
@@ -95,7 +98,7 @@ def price_of_fairness(
         If the instance has no rule of fairness, or its floors are said already.
     """
     fairness = getattr(instance, "fairness", UNSET)
-    if not shares_are_due(instance) or fairness is UNSET:
+    if fairness is UNSET or fairness.floors:
         raise InvalidInstance.at("$.fairness", "must say what is shared out, and no floors")
     resolver = Resolver(time_limit=time_limit, seed=seed)
     fair = resolver.ensured(replace(instance, fairness=replace(fairness, keep=1.0)), share=0.4)
@@ -119,7 +122,8 @@ def price_of_fairness(
         found.append((keep, last))
     best = plain.objective
     points = [_point(keep, one, best, fair.levels, ledger) for keep, one in reversed(found)]
-    return PriceOfFairness(tuple(points), fair.levels, fairness.share)
+    feasible = True if plain.plan is not None else False if plain.termination == "infeasible" else None
+    return PriceOfFairness(tuple(points), fair.levels, fairness.share, feasible)
 
 
 def _point(

@@ -28,7 +28,7 @@ from apportion.instances.tenants.ledger import is_tenanted, shares_are_due
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack
 from apportion.solving import registry
 from apportion.solving.call import Subject, kind_of_any
-from apportion.solving.pipeline import Compiler, compiled, solved, structured
+from apportion.solving.pipeline import Compiler, compiled, entry_of, solved, structured
 
 if TYPE_CHECKING:
     from apportion.solvers.strict_order import Answer, InOrder, Integers
@@ -198,7 +198,7 @@ def exported(instance: Instance, to: str, formulation: str | None = None) -> byt
     """
     from apportion.solvers.general import export
 
-    entry = registry.formulation(kind_of(instance).name, formulation)
+    entry = entry_of(instance, formulation)
     if entry.produces == "linear":
         made: object = compiled(instance, entry)
         model = cast(LinearFormulation, made).model
