@@ -66,6 +66,22 @@ def test_validate_lists_every_problem(tmp_path: Path) -> None:
     assert [problem["path"] for problem in told["problems"]] == ["$.horizon_s", "$.nodes", "$.extra"]
 
 
+@pytest.mark.parametrize("command", [["solve"], ["explain"], ["export", "--to", "lp"], ["what-if"]])
+def test_what_shows_later_than_reading_names_file_and_line_too(tmp_path: Path, command: list[str]) -> None:
+    path = tmp_path / "floors.json"
+    job = '{"id": "a", "tenant": "t", "options": [{"id": "o", "value": 1, "uses": {"gpu": 2}}]}'
+    path.write_text(
+        '{"kind": "multiple_choice_knapsack", "schema_version": "1", "sense": "maximize",\n'
+        f'"capacities": {{"gpu": 4}}, "jobs": [{job}], "tenants": [{{"id": "t"}}],\n'
+        '"fairness": {"floors": {"t": 5}}}'
+    )
+    more = ["--pin", "a=o"] if command == ["what-if"] else []
+    done = call(main, command[0], path, *command[1:], *more)
+    said = "line 3, column 25: $.fairness.floors.t: is 5, but its jobs reach 2 at most\n"
+    assert (done.code, done.err) == (3, f"apportion: {path}: {said}")
+    assert call(main, "validate", path).out.startswith(said)
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_schema_prints_the_committed_schema(kind: str) -> None:
     assert json.loads(call(main, "schema", kind).out)["$id"] == f"https://apportion.dev/schemas/{kind}-1.json"

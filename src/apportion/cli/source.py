@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from apportion.core.errors import did_you_mean
+from apportion.core.errors import InvalidInstance, did_you_mean
 from apportion.core.extension_points import loaded
 
 if TYPE_CHECKING:
@@ -121,11 +122,29 @@ class Source:
                 click.echo(said, err=True)
         return found
 
+    def named(self, error: InvalidInstance) -> InvalidInstance:
+        """Return an error with the file, where it names none, and the lines of what is no list of jobs.
+
+        What the numbers of jobs mean depends on the command: it may have added some, or left some out.
+        """
+        about = all(problem.path.startswith("$") for problem in error.problems)
+        if error.file is not None or not about or self.path in ("", "-"):
+            return error
+        import msgspec
+
+        from apportion.io.places import located
+
+        raw = bytes_of(self.path)
+        problems = list(error.problems)
+        if not any(problem.line or problem.path.startswith("$.jobs") for problem in problems):
+            with suppress(msgspec.DecodeError):  # another format than JSON
+                problems = located(raw, msgspec.json.decode(raw), problems)
+        return InvalidInstance(problems, self.path)
+
     def _problems(self) -> int:
         """Return how many problems a foreign file holds, 1 where it does not say."""
         import re
 
-        from apportion.core.errors import InvalidInstance
         from apportion.io.read import read
 
         try:
@@ -164,7 +183,11 @@ def takes_instance(metavar: str, *, required: bool = True) -> Callable[[_Command
         def called(
             path: str | None, format: str | None, index: int, sense: str | None, **rest: Any
         ) -> int | None:
-            return command(Source(path or "", format, index, sense), **rest)
+            source = Source(path or "", format, index, sense)
+            try:
+                return command(source, **rest)
+            except InvalidInstance as error:
+                raise source.named(error) from None
 
         called.__doc__ = command.__doc__
         vars(called).update(vars(command))  # the parameters that it has already

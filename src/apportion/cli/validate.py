@@ -174,7 +174,7 @@ def command(source: Source, what: str | None, as_json: bool) -> int:
         verdict: dict[str, object] = _instance(source) if kind == "instance" else _input(source.path, kind)
         problems: tuple[Problem, ...] = ()
     except InvalidInstance as error:
-        problems = error.problems
+        problems = source.named(error).problems if kind == "instance" else error.problems
         verdict = {"valid": False, "kind": None if kind == "instance" else kind, "name": None}
     if as_json:
         say(json.dumps({**verdict, "problems": [problem.as_json() for problem in problems]}))
