@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,14 @@ from hypothesis import given, settings
 import apportion
 from apportion.cluster.policies.gap_filling_view import GapFillingView, InvalidPlan, Plan
 from apportion.cluster.policies.rounds.cluster_view import ClusterPlan
-from apportion.core.errors import InvalidOption
+from apportion.core.errors import ApportionError, InvalidInstance, InvalidOption
 from apportion.instances import FreezingInstance, GapFillingInstance
 from apportion.instances.gap_filling.generator import generate
+from apportion.instances.kinds import kind_of
 from apportion.service.by_policy import policies_of
 from apportion.service.session import Session
 from tests.budgets import examples
+from tests.hunt import draw_freezing, draw_gap_filling, draw_placement, draw_tenants
 from tests.strategies import freezing_on_nodes, gap_filling_instances
 
 
@@ -65,6 +69,32 @@ def test_every_cluster_policy_answers_or_says_what_it_lacks(name: str) -> None:
     assert optimum.objective is not None
     assert decision.objective >= optimum.objective * (1 - 1e-9)
     assert apportion.check(session.instance, decision.plan).feasible
+
+
+def test_policies_of_drawn_rounds_end_with_a_checked_plan_or_one_clear_error() -> None:
+    """Rounds of nothing, of no GPUs and of 10^12, jobs that hold more than they may, slices above their level."""
+    draws = (
+        draw_freezing.instance,
+        draw_gap_filling.instance,
+        draw_placement.instance,
+        draw_tenants.instance,
+    )
+    seen = Counter[str]()
+    for number in range(examples(400)):
+        rng = Random(f"policies {number}")
+        try:
+            instance = apportion.read(draws[number % 4](rng))
+        except InvalidInstance:  # guarantees beyond what there is
+            continue
+        for name in policies_of(kind_of(instance).name)[number % 5 :: 5]:
+            try:
+                decision = Session(instance).decide(name, time_s=0.0)
+            except ApportionError:
+                seen["refused"] += 1
+                continue
+            seen["decided"] += 1
+            assert decision.plan is None or apportion.check(instance, decision.plan).feasible
+    assert min(seen["refused"], seen["decided"]) > 2
 
 
 @settings(max_examples=examples(40))

@@ -30,7 +30,7 @@ class ViewAdapter(Protocol):
         """Return what a policy is shown at a time."""
         ...
 
-    def plan(self, view: Any, answer: Any, instance: Any) -> dict[str, Any]:
+    def plan(self, view: Any, policy: Callable[[Any], Any], instance: Any) -> dict[str, Any]:
         """Return the plan of a policy's answer as it stands in JSON."""
         ...
 
@@ -129,7 +129,7 @@ class PolicyRunner:
             self._adapter = loaded(_VIEW_ADAPTERS[kind.name][0])()
         call = Call(instance, kind, options)
         view = self._adapter.view(instance, time.time() if time_s is None else time_s)
-        plan = self._adapter.plan(view, called(view), instance)
+        plan = self._adapter.plan(view, called, instance)
         call.log.lap("solve")
         prices = None if last is None else known_prices(structure, last.certificate.multipliers or {})
         if prices is None:

@@ -5,7 +5,7 @@ What a cluster policy is shown of a layer-freezing round, and what its answer me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,13 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from apportion.cluster.policies.gap_filling_view import FREE, GapFillingView, Plan, check_plan
-from apportion.cluster.policies.rounds.cluster_view import ClusterPlan, ClusterView, Nodes, check_cluster_plan
+from apportion.cluster.policies.rounds.cluster_view import (
+    ClusterPlan,
+    ClusterPolicy,
+    ClusterView,
+    Nodes,
+    check_cluster_plan,
+)
 from apportion.core.errors import InvalidOption
 from apportion.instances import FreezingInstance, FreezingJob, GapFillingInstance
 from apportion.instances.freezing.nodes import TypeNodes, nodes_of
@@ -28,26 +34,31 @@ class PlacementViewAdapter:
         """Return the instance."""
         return instance
 
-    def plan(self, view: Any, answer: Any, instance: Any) -> dict[str, Any]:
+    def plan(self, view: Any, policy: Callable[[Any], Any], instance: Any) -> dict[str, Any]:
         """Return the answer."""
-        found: dict[str, Any] = answer
+        found: dict[str, Any] = policy(view)
         return found
+
+
+_MOST_GPUS = 1_000_000
+"""GPUs of a round up to which policies are asked."""
 
 
 class MenuBelief:
     """A job known by the menu of its instance: its effective progress with nothing frozen."""
 
-    def __init__(self, job: FreezingJob) -> None:
+    def __init__(self, job: FreezingJob, gpus: Mapping[str, int]) -> None:
         self._job = job
         self._rates = {
             (row.gpu_type, row.gpus): row.effective_progress[row.depths.index(0)]
             for row in job.menu
             if 0 in row.depths and row.effective_progress[row.depths.index(0)] > 0
+            if row.gpus <= gpus.get(row.gpu_type, 0)
         }
 
     @property
     def counts(self) -> set[int]:
-        """The GPU counts on which it makes any progress."""
+        """The GPU counts on which it makes any progress, as far as the cluster has as many."""
         return {gpus for _, gpus in self._rates}
 
     @property
@@ -135,13 +146,20 @@ class ClusterViewAdapter:
         A job asks for the GPUs that it holds, one that waits for the fewest on its menu; one that makes no
         progress anywhere is not shown. Seconds of service are counted from the decisions that this session
         has seen.
+
+        Raises
+        ------
+        InvalidOption
+            If there are more than a million GPUs.
         """
+        if sum(instance.gpus.values()) > _MOST_GPUS:
+            raise InvalidOption(f"policies look at GPUs one by one: at most {_MOST_GPUS:,} of them")
         self._serve(time_s)
         self._before = (time_s, instance)
         for job in instance.jobs:
             self._jobs.setdefault(job.id, len(self._jobs))
         layout = _Layout(instance)
-        believed = [(job, MenuBelief(job)) for job in instance.jobs]
+        believed = [(job, MenuBelief(job, instance.gpus)) for job in instance.jobs]
         jobs, beliefs = (
             [job for job, known in believed if known.counts],
             [known for _, known in believed if known.counts],
@@ -167,14 +185,15 @@ class ClusterViewAdapter:
             beliefs=beliefs,
         )
 
-    def plan(self, view: ClusterView, answer: ClusterPlan, instance: FreezingInstance) -> dict[str, Any]:
-        """Return the plan of a policy's answer as it stands in JSON.
+    def plan(self, view: ClusterView, policy: ClusterPolicy, instance: FreezingInstance) -> dict[str, Any]:
+        """Return the plan of a policy's answer as it stands in JSON; it is not asked where no job is shown.
 
         Raises
         ------
         InvalidClusterPlan
             If the answer breaks a rule of its view.
         """
+        answer = policy(view) if view.num_jobs else ClusterPlan(())
         check_cluster_plan(view, answer)
         layout, configuration = _Layout(instance), {}
         names = {number: name for name, number in self._jobs.items()}
@@ -242,7 +261,7 @@ class GapFillingViewAdapter:
         shown = sorted(
             (job for job in instance.jobs if job.min_nodes <= idle), key=lambda job: self._jobs[job.id]
         )
-        width = 1 + min(idle, max((job.max_nodes for job in shown), default=0))
+        width = 1 + min(idle, max((max(job.max_nodes, len(job.current_nodes)) for job in shown), default=0))
         counts = np.arange(width)
         rates = [job.weight * np.interp(counts, job.scaling.nodes, job.scaling.rate) for job in shown]
         listed = np.array(
@@ -271,7 +290,9 @@ class GapFillingViewAdapter:
             listed=listed if any(not row.all() for row in listed) else None,
         )
 
-    def plan(self, view: GapFillingView, answer: Plan, _: GapFillingInstance) -> dict[str, Any]:
+    def plan(
+        self, view: GapFillingView, policy: Callable[[GapFillingView], Plan], _: GapFillingInstance
+    ) -> dict[str, Any]:
         """Return the plan of a policy's answer as it stands in JSON.
 
         Raises
@@ -279,6 +300,7 @@ class GapFillingViewAdapter:
         InvalidPlan
             If the answer breaks a rule of its view.
         """
+        answer = policy(view)
         check_plan(view, answer)
         jobs = {number: name for name, number in self._jobs.items()}
         nodes = {number: name for name, number in self._nodes.items()}

@@ -83,13 +83,17 @@ class _Greedy(ABC):
         for job in instance.jobs:
             if job.current is not None and room.taken_by(job):
                 plan[job.id] = {"option": job.current.option, "on": job.current.on}
-        for job in instance.jobs:
+        for at, job in enumerate(instance.jobs):
             if job.current is not None:
                 continue
             for option in sorted(job.options, key=lambda one: -one.value):
-                if job.fixed or option.id in job.forbidden or job.pinned not in (None, option.id):
+                if not job.admits(option.id):
                     continue
-                on = self.found_for(room, option)
+                try:
+                    on = self.found_for(room, option)
+                except ValueError as error:  # what the scheduler's own objects cannot ask for
+                    said = f"{self.scheduler} takes no such request: {error}"
+                    raise InvalidInstance.at(f"$.jobs[{at}]", said) from None
                 if on is not None:
                     plan[job.id] = {"option": option.id, "on": on}
                     break
