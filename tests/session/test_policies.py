@@ -72,7 +72,7 @@ def test_every_cluster_policy_answers_or_says_what_it_lacks(name: str) -> None:
 
 
 def test_policies_of_drawn_rounds_end_with_a_checked_plan_or_one_clear_error() -> None:
-    """Rounds of nothing, of no GPUs and of 10^12, jobs that hold more than they may, slices above their level."""
+    """Rounds of nothing, of no GPUs and of 10^12, jobs that hold more than they may, slices too high up."""
     draws = (
         draw_freezing.instance,
         draw_gap_filling.instance,
