@@ -231,3 +231,26 @@ def test_a_malleable_job_may_have_some_counts_alone() -> None:
     assert [one.rule for one in apportion.check(powers.instance(), refused).violations] == ["allowed_counts"]
     with pytest.raises(InvalidInstance, match=r"allowed_counts\[0\]: must be from 2 to 13, not 1"):
         apportion.GapFilling(nodes, 60.0).add_job("a", rates, min_nodes=2, allowed_counts=[1])
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: apportion.GapFilling(10**30), r"\$\.nodes: must be from 0 to 10,000,000 nodes"),
+        (lambda: apportion.GapFilling(4).add_job("a", {"two": 1.0}), r"\$\.jobs\.a\.rates: .* not by 'two'"),
+        (lambda: apportion.Knapsack({"gpu": 1}).add_job("a", 3, {}), r"\$\.jobs\.a\.values: .* not 3"),
+        (
+            lambda: apportion.Knapsack({"gpu": 1}).add_job("a", [3], [1]),
+            r"\$\.jobs\.a\.uses: must be a mapping",
+        ),
+        (lambda: apportion.Knapsack({"gpu": 1}).add_job("a", [3], {"gpu": 1}), r"\$\.jobs\.a\.uses\.gpu: "),
+        (lambda: apportion.Matching({"m": 1}).add_job("a", [1]), r"\$\.jobs\.a\.on: must be a mapping"),
+        (
+            lambda: apportion.Freezing({"g": 1}).add_job("a", 4, [MENU]),
+            r"\$\.jobs\.a\.menu: must be by \(GPU",
+        ),
+    ],
+)
+def test_other_types_than_a_builder_takes_are_one_clear_error(build: Any, said: str) -> None:
+    with pytest.raises(InvalidInstance, match=said):
+        build()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
-from apportion.core.errors import InvalidInstance
+from apportion.core.errors import InvalidInstance, quoted_names
 from apportion.instances.fields import plain_value
 from apportion.instances.freezing import FreezingInstance
 from apportion.instances.gap_filling import GapFillingInstance
@@ -20,6 +20,26 @@ __all__ = ["Freezing", "GapFilling", "Knapsack", "Matching"]
 def _begun(kind: str, fields: Mapping[str, Any]) -> Any:
     tree = {name: plain_value(value) for name, value in fields.items() if value is not None}
     return read({"kind": kind, "schema_version": "1", "jobs": [], **tree})
+
+
+_MOST_NODES = 10_000_000
+"""Nodes that are named by number."""
+
+
+def _mapping(path: str, given: Any) -> Iterable[tuple[str, Any]]:
+    """Return the entries of a mapping, as plain values."""
+    found = plain_value(given)
+    if not isinstance(found, Mapping):
+        raise InvalidInstance.at(path, f"must be a mapping, not {found!r:.60}")
+    return found.items()
+
+
+def _list(path: str, given: Any) -> list[Any]:
+    """Return a sequence or an array as a list of plain values."""
+    found = plain_value(given)
+    if isinstance(found, str | Mapping) or not isinstance(found, Iterable):
+        raise InvalidInstance.at(path, f"must be a sequence, not {found!r:.60}")
+    return [*found]
 
 
 class GapFilling(Builder[GapFillingInstance]):
@@ -47,6 +67,8 @@ class GapFilling(Builder[GapFillingInstance]):
 
     def __init__(self, nodes: int | Sequence[str], horizon_s: float = 120.0, **fields: Any) -> None:
         count = plain_value(nodes)
+        if isinstance(count, int) and not 0 <= count <= _MOST_NODES:
+            raise InvalidInstance.at("$.nodes", f"must be from 0 to {_MOST_NODES:,} nodes, not {count:,}")
         names = [f"n{index}" for index in range(count)] if isinstance(count, int) else count
         super().__init__(_begun("gap_filling", {"nodes": names, "horizon_s": horizon_s, **fields}))
 
@@ -80,10 +102,14 @@ class GapFilling(Builder[GapFillingInstance]):
         given = plain_value(rates)
         if not isinstance(given, Mapping):
             given = dict(enumerate(given if isinstance(given, list) else [given], start=1))
-        curve = {0: 0.0, **{int(count): rate for count, rate in given.items()}}
+        try:
+            curve = {0: 0.0, **{int(count): rate for count, rate in given.items()}}
+        except (ValueError, OverflowError):
+            said = f"must be by whole numbers of nodes, not by {quoted_names(given)}"
+            raise InvalidInstance.at(f"$.jobs.{id}.rates", said) from None
         counts = sorted(curve)
         if fields.get("allowed_counts") == "powers_of_two":
-            most = counts[-1] if max_nodes is None else max_nodes
+            most = counts[-1] if max_nodes is None else int(max_nodes)
             powers = (2**power for power in range(most.bit_length()))
             fields["allowed_counts"] = [count for count in powers if (min_nodes or 1) <= count <= most]
         return self._add(
@@ -168,14 +194,20 @@ class Knapsack(Builder[MultipleChoiceKnapsackInstance]):
         **fields
             Other fields of a job: ``current``, ``pinned``, ``forbidden``.
         """
-        worth, taken = list(plain_value(values)), {name: list(plain_value(use)) for name, use in uses.items()}
-        names = [str(index) for index in range(len(worth))] if options is None else list(plain_value(options))
-        wanted = {name: list(plain_value(worths)) for name, worths in (goals or {}).items()}
+        where = f"$.jobs.{id}"
+        worth = _list(f"{where}.values", values)
+        taken = {name: _list(f"{where}.uses.{name}", use) for name, use in _mapping(f"{where}.uses", uses)}
+        names = [str(index) for index in range(len(worth))]
+        names = names if options is None else _list(f"{where}.options", options)
+        wanted = {
+            name: _list(f"{where}.goals.{name}", worths)
+            for name, worths in _mapping(f"{where}.goals", goals or {})
+        }
         lengths = {"options": len(names), **{name: len(use) for name, use in (taken | wanted).items()}}
         wrong = {name: length for name, length in lengths.items() if length != len(worth)}
         if wrong:
             what, length = next(iter(wrong.items()))
-            raise InvalidInstance.at(f"$.jobs.{id}", f"{what} has {length} entries, values has {len(worth)}")
+            raise InvalidInstance.at(where, f"{what} has {length} entries, values has {len(worth)}")
         menu = [
             {"id": name, "value": value, "uses": {capacity: use[at] for capacity, use in taken.items()}}
             for at, (name, value) in enumerate(zip(names, worth, strict=True))
@@ -244,15 +276,15 @@ class Matching(Builder[MatchingInstance]):
         """
         field = self._draft.base.field
         room = {pool.id for pool in self._draft.base.machines if pool.capacity is not None}
-        for name, entry in dict(plain_value(on)).items():
+        given = dict(_mapping(f"$.jobs.{id}.on", on))
+        for name, entry in given.items():
             if isinstance(entry, Mapping) and "uses" in entry and self._counted and name not in room:
                 said = f"machines were given as counts, so {name} has no capacity: uses would mean nothing"
                 raise InvalidInstance.at(
                     f"job {id}: {name}.uses", f"{said}; give pools with id, count, capacity"
                 )
         entries = {
-            name: {field: entry} if isinstance(entry, int | float) else entry
-            for name, entry in dict(plain_value(on)).items()
+            name: {field: entry} if isinstance(entry, int | float) else entry for name, entry in given.items()
         }
         return self._add({"id": id, "on": entries, "required": required})
 
@@ -307,11 +339,14 @@ class Freezing(Builder[FreezingInstance]):
         **fields
             Other fields of a job: ``current``, ``age_s``, ``restart_s``, ``weight`` and so on.
         """
-        rows = [
-            {"gpu_type": name, "gpus": gpus, "depths": sorted(depths), "effective_progress": progress}
-            for (name, gpus), depths in menu.items()
-            for progress in [[depths[depth] for depth in sorted(depths)]]
-        ]
+        rows = []
+        for on, progress in menu.items() if isinstance(menu, Mapping) else [(menu, menu)]:
+            if not (isinstance(on, tuple) and len(on) == 2 and isinstance(progress, Mapping)):
+                said = "must be by (GPU type, count), and there effective progress by frozen depth"
+                raise InvalidInstance.at(f"$.jobs.{id}.menu", said)
+            depths = sorted(progress)
+            given = [progress[depth] for depth in depths]
+            rows.append({"gpu_type": on[0], "gpus": on[1], "depths": depths, "effective_progress": given})
         return self._add({"id": id, "layers": layers, "menu": rows, **fields})
 
     def _row_columns(self) -> Sequence[str]:

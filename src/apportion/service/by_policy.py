@@ -125,6 +125,8 @@ class PolicyRunner:
             )
         name = name_of(policy)
         called = self._named(name, instance, options.seed) if isinstance(policy, str) else policy
+        if not callable(called):
+            raise InvalidOption(f"a policy must be a name or a function of a view, not {policy!r:.60}")
         if self._adapter is None:
             self._adapter = loaded(_VIEW_ADAPTERS[kind.name][0])()
         call = Call(instance, kind, options)
