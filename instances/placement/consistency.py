@@ -241,23 +241,17 @@ def without_lost_places(instance: PlacementInstance) -> PlacementInstance:
         emptied = isinstance(one, LeastUseRule) and one.places and not found.get("places", one.places)
         return None if emptied else remade(one, **found)
 
+    def worth(pods: PlacementPods) -> PlacementPods:
+        return remade(pods, value_at=_left(pods.value_at, site.number.__contains__))
+
     jobs = []
     for job in instance.jobs:
-        if any(
-            not pods.value_at.keys() <= site.number.keys() for option in job.options for pods in option.pods
-        ):
-            options = [
-                remade(
-                    option,
-                    pods=tuple(
-                        remade(pods, value_at=_left(pods.value_at, site.number.__contains__))
-                        for pods in option.pods
-                    ),
-                )
-                for option in job.options
-            ]
-            job = remade(job, options=tuple(options))
-        jobs.append(job)
+        every = {node for option in job.options for pods in option.pods for node in pods.value_at}
+        if every <= site.number.keys():
+            jobs.append(job)
+            continue
+        options = [remade(option, pods=tuple(map(worth, option.pods))) for option in job.options]
+        jobs.append(remade(job, options=tuple(options)))
     return remade(_each_changed(instance, present), jobs=tuple(jobs))
 
 

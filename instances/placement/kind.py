@@ -57,21 +57,13 @@ def as_fixed(instance: PlacementInstance) -> PlacementInstance:
 
     Running jobs of tenants that may not be stopped or moved are; none is that runs on a lost node.
     """
-    kept, fixed = set[str](), list[bool]()
+    stay = {job.id for job in instance.jobs if job.fixed and job.runs_on.isdisjoint(instance.lost_nodes)}
     if is_tenanted(instance):
         tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
-        kept = {job.id for job in instance.jobs if keeps_what_it_has(job, tree) and _is_kept(instance, job)}
-    for job in instance.jobs:
-        fixed.append(job.id in kept or (job.fixed and job.runs_on.isdisjoint(instance.lost_nodes)))
-    if all(job.fixed is now for job, now in zip(instance.jobs, fixed, strict=True)):
+        stay |= {job.id for job in instance.jobs if keeps_what_it_has(job, tree) and _is_kept(instance, job)}
+    if stay == {job.id for job in instance.jobs if job.fixed}:
         return instance
-    return remade(
-        instance,
-        jobs=tuple(
-            job if job.fixed is now else remade(job, fixed=now)
-            for job, now in zip(instance.jobs, fixed, strict=True)
-        ),
-    )
+    return remade(instance, jobs=tuple(remade(job, fixed=job.id in stay) for job in instance.jobs))
 
 
 def _is_kept(instance: PlacementInstance, job: PlacementJob) -> bool:
