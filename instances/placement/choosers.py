@@ -59,10 +59,6 @@ def program(
     return made, [goal_form(made, goal) for goal in instance.wanted]
 
 
-def _may_wait(job: PlacementJob) -> bool:
-    return not (job.required or job.pinned is not None or (job.fixed and job.current is not None))
-
-
 def _add_job(made: Program, job: PlacementJob, most_shapes: int) -> None:
     """Add the choosers of a job, and the rows that hold them together."""
     options = [option for option in job.options if job.admits(option.id)]
@@ -76,7 +72,7 @@ def _add_job(made: Program, job: PlacementJob, most_shapes: int) -> None:
     if shapes is not None:
         made.whole.add(job.id)
         made.chooser(job.id)
-        if _may_wait(job):
+        if job.may_wait:
             made.waiting[job.id].append(made.column("waits"))
         worth = {option.id: made.exact(option.value) for option in options}
         for option, shape in shapes:
@@ -107,13 +103,13 @@ def _add_split(
     site = made.site
     simple = len(options) == 1 and not options[0].value and options[0].required is UNSET
     same = job.current is None or job.current.option == options[0].id
-    free = simple and same and all(pods.fewest == 0 for pods in options[0].pods) and _may_wait(job)
+    free = simple and same and all(pods.fewest == 0 for pods in options[0].pods) and job.may_wait
     scopes: dict[str, list[tuple[int, NDArray[np.bool_]]]] = {}
     if free:
         made.optional.add(job.id)
     else:
         made.chooser(job.id)
-        if _may_wait(job):
+        if job.may_wait:
             made.waiting[job.id].append(made.column("waits"))
         for option in options:
             level = option.required

@@ -259,7 +259,7 @@ def without_job(instance: PlacementInstance, name: str) -> PlacementInstance:
     """Return an instance without what its rules and goals say of one job, which need not be among its own."""
 
     def is_other(pods: str) -> bool:
-        return pods != name and not pods.startswith(f"{name}/")
+        return pods.partition("/")[0] != name
 
     def of_others(one: Any) -> Any:
         found = {

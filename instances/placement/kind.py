@@ -91,7 +91,7 @@ def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]
         if counts_pods:
             uses[PODS] = sum(pods.fewest for pods in option.pods)
         yield Option(option.id, uses, value, rate, option.id == now)
-    if not job.required and job.pinned is None and not (job.fixed and now is not None):
+    if job.may_wait:
         yield Option(WAITS, {}, 0.0, 0.0, idle=True)
 
 

@@ -207,6 +207,12 @@ class PlacementJob(OwnedJob, frozen=True, forbid_unknown_fields=True):
         return option not in self.forbidden and self.pinned in (None, option) and stays == option
 
     @property
+    def may_wait(self) -> bool:
+        """Whether it may get nothing."""
+        stays = self.fixed and self.current is not None
+        return not (self.required or self.pinned is not None or stays)
+
+    @property
     def runs_on(self) -> set[str]:
         """The nodes that have pods of it now."""
         on = () if self.current is None else self.current.on.values()

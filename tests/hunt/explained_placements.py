@@ -24,11 +24,13 @@ from apportion.instances import edits
 from apportion.instances.placement.kind import maximizes
 from apportion.instances.placement.schema import WAITS
 from tests.hunt import draw_placement, draw_tenants, truth_placement
+from tests.hunt.case import INSTANCE, Case
+from tests.hunt.explained import difference_wrong
+from tests.hunt.truth import Truth
 
 __all__ = ["drawn", "wrong_sentences"]
 
 Told = dict[str, Any]
-_NEAR = Fraction(1, 10**6)
 
 
 def drawn(rng: Random) -> Told:
@@ -68,7 +70,7 @@ def wrong_sentences(told: Told, rng: Random, seen: Counter[str]) -> Iterator[str
     for worth in explanation.jobs:
         for rival in filter(None, (worth.runner_up, worth.asked)):
             seen["rivals"] += 1
-            yield from _misjudged(told, worth.job, rival, best, 1 if maximizes(instance) else -1)
+            yield from _misjudged(told, worth.job, rival, best, maximize=maximizes(instance))
     for way in explanation.relaxations:
         if way.kind == "unpin":
             jobs = [{**one, "pinned": None} if one["id"] in way.unpin else one for one in told["jobs"]]
@@ -98,7 +100,7 @@ def _without(told: Told, names: Iterable[str]) -> Told:
     return left
 
 
-def _misjudged(told: Told, job: str, rival: Rival, best: Fraction | None, sign: int) -> Iterator[str]:
+def _misjudged(told: Told, job: str, rival: Rival, best: Fraction | None, *, maximize: bool) -> Iterator[str]:
     """Yield what is wrong of what is said of another option."""
     held = []
     for one in told["jobs"]:
@@ -110,19 +112,13 @@ def _misjudged(told: Told, job: str, rival: Rival, best: Fraction | None, sign: 
         yield f"{job} on {rival.worth.option}: possible is {rival.possible}, but {other_best}"
     if rival.needed is None or best is None:
         return
-    if other_best is None:
-        yield f"{job} on {rival.worth.option}: needs {rival.needed}, but nothing is feasible"
-        return
-    true = sign * (best - other_best)
-    low, high = rival.needed.low, rival.needed.high
-    if (low is not None and Fraction(low) - true > _NEAR) or (
-        high is not None and true - Fraction(high) > _NEAR
-    ):
-        yield f"{job} on {rival.worth.option}: needs {rival.needed}, is {float(true)}"
+    truth, other = (Truth(maximize, one) for one in (best, other_best))
+    if wrong := difference_wrong(Case(INSTANCE, told), truth, other, rival.needed):
+        yield f"{job} on {rival.worth.option}: {wrong}"
 
 
 def _asked(instance: Any, told: Told, rng: Random, seen: Counter[str]) -> Iterator[str]:
-    """Ask what would be otherwise, and yield where what jobs gain is not what the objective gains."""
+    """Ask what would be otherwise, and yield a refusal that names no place."""
     names, asked = [job["id"] for job in told["jobs"]], dict[str, Any]()
     if names and rng.random() < 0.4:
         asked["remove_jobs"] = [rng.choice(names)]

@@ -193,10 +193,9 @@ def _is_much(told: Told) -> bool:
 
 def _placed(told: Told, choice: Choice) -> list[Any]:
     """Return the plans in which jobs have what is chosen, those that may not be moved where they are."""
-    jobs = []
+    jobs, round_ = [], truth_placement.Round(told)
     for job, offer in zip(told["jobs"], choice, strict=True):
-        stays = truth_placement.stays(truth_placement.Round(told), job)
-        fixed = stays or (job.get("preemptible") is False and offer.current)
+        fixed = truth_placement.stays(round_, job) or (job.get("preemptible") is False and offer.current)
         free = {"required": False, "pinned": None, "fixed": False, "forbidden": [], "options": job["options"]}
         if not offer.idle:
             jobs.append({**job, "fixed": fixed, "pinned": offer.name})

@@ -159,7 +159,7 @@ def test_a_job_that_must_stay_and_is_pinned_to_another_option_has_no_plan() -> N
         assert apportion.solve(given).termination == end
 
 
-def test_tenants_without_jobs_are_told_that_a_rule_cannot_be_kept() -> None:
+def test_a_rule_that_cannot_be_kept_is_infeasible_for_tenants_without_jobs() -> None:
     node = {"names": "n", "at": {}, "capacity": {"gpu": 2}}
     rules = [{"rule": "keep_free", "level": "node", "resource": "gpu", "amount": 3, "places": 1}]
     tenants = [{"id": "t", "quotas": {"gpu": {"guarantee": 1}}}]

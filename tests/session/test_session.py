@@ -61,15 +61,15 @@ def drawn_and_compared(kind: str, data: Any) -> None:
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_long_session_answers_as_cold_calls_do(sort: str) -> None:
     """``python -m tests.session.differential`` does the same half a million times."""
-    told = ran(sort, random.Random(sort), 700)
-    assert told["applied"] > 200 and told["decided"] > 90 and told["applied on both roads"] > 100
+    told = ran(sort, random.Random(sort), 1200)
+    assert told["applied"] > 350 and told["decided"] > 90 and told["applied on both roads"] > 100
     assert told["refused by both roads"] > 5
 
 
 @pytest.mark.parametrize("sort", [sort for sort in SORTS if sort != "matching"])
 def test_a_session_becomes_what_its_json_would_read_as(sort: str) -> None:
-    told = ran(sort, random.Random(f"short {sort}"), 60)
-    assert told["applied"] > 10 and told["decided"] > 3
+    told = ran(sort, random.Random(f"short {sort}"), 150)
+    assert told["applied"] > 20 and told["decided"] > 5
 
 
 def test_a_plan_that_is_carried_out_changes_nothing_when_asked_again() -> None:

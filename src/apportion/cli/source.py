@@ -127,8 +127,8 @@ class Source:
 
         What the numbers of jobs mean depends on the command: it may have added some, or left some out.
         """
-        about = all(problem.path.startswith("$") for problem in error.problems)
-        if error.file is not None or not about or self.path in ("", "-"):
+        of_instance = all(problem.path.startswith("$") for problem in error.problems)
+        if error.file is not None or not of_instance or self.path in ("", "-"):
             return error
         import msgspec
 

@@ -26,12 +26,12 @@ _MOST_NODES = 10_000_000
 """Nodes that are named by number."""
 
 
-def _mapping(path: str, given: Any) -> Iterable[tuple[str, Any]]:
-    """Return the entries of a mapping, as plain values."""
+def _mapping(path: str, given: Any) -> Mapping[str, Any]:
+    """Return a mapping with plain values."""
     found = plain_value(given)
     if not isinstance(found, Mapping):
         raise InvalidInstance.at(path, f"must be a mapping, not {found!r:.60}")
-    return found.items()
+    return found
 
 
 def _list(path: str, given: Any) -> list[Any]:
@@ -196,12 +196,14 @@ class Knapsack(Builder[MultipleChoiceKnapsackInstance]):
         """
         where = f"$.jobs.{id}"
         worth = _list(f"{where}.values", values)
-        taken = {name: _list(f"{where}.uses.{name}", use) for name, use in _mapping(f"{where}.uses", uses)}
+        taken = {
+            name: _list(f"{where}.uses.{name}", use) for name, use in _mapping(f"{where}.uses", uses).items()
+        }
         names = [str(index) for index in range(len(worth))]
         names = names if options is None else _list(f"{where}.options", options)
         wanted = {
             name: _list(f"{where}.goals.{name}", worths)
-            for name, worths in _mapping(f"{where}.goals", goals or {})
+            for name, worths in _mapping(f"{where}.goals", goals or {}).items()
         }
         lengths = {"options": len(names), **{name: len(use) for name, use in (taken | wanted).items()}}
         wrong = {name: length for name, length in lengths.items() if length != len(worth)}
@@ -276,7 +278,7 @@ class Matching(Builder[MatchingInstance]):
         """
         field = self._draft.base.field
         room = {pool.id for pool in self._draft.base.machines if pool.capacity is not None}
-        given = dict(_mapping(f"$.jobs.{id}.on", on))
+        given = _mapping(f"$.jobs.{id}.on", on)
         for name, entry in given.items():
             if isinstance(entry, Mapping) and "uses" in entry and self._counted and name not in room:
                 said = f"machines were given as counts, so {name} has no capacity: uses would mean nothing"
@@ -339,14 +341,15 @@ class Freezing(Builder[FreezingInstance]):
         **fields
             Other fields of a job: ``current``, ``age_s``, ``restart_s``, ``weight`` and so on.
         """
-        rows = []
-        for on, progress in menu.items() if isinstance(menu, Mapping) else [(menu, menu)]:
-            if not (isinstance(on, tuple) and len(on) == 2 and isinstance(progress, Mapping)):
-                said = "must be by (GPU type, count), and there effective progress by frozen depth"
-                raise InvalidInstance.at(f"$.jobs.{id}.menu", said)
-            depths = sorted(progress)
-            given = [progress[depth] for depth in depths]
-            rows.append({"gpu_type": on[0], "gpus": on[1], "depths": depths, "effective_progress": given})
+        try:
+            rows = [
+                {"gpu_type": name, "gpus": gpus, "depths": sorted(depths), "effective_progress": progress}
+                for (name, gpus), depths in menu.items()
+                for progress in [[depths[depth] for depth in sorted(depths)]]
+            ]
+        except (AttributeError, LookupError, TypeError, ValueError):
+            said = "must be by (GPU type, count), and there effective progress by frozen depth"
+            raise InvalidInstance.at(f"$.jobs.{id}.menu", said) from None
         return self._add({"id": id, "layers": layers, "menu": rows, **fields})
 
     def _row_columns(self) -> Sequence[str]:

@@ -194,10 +194,14 @@ class SetFields(Message, frozen=True, tag="set_fields"):
             reason = f"is no field that can be set; these are {', '.join(known)}"
             raise InvalidInstance([Problem(f"{path}.fields.{name}", reason) for name in unknown])
         bare = {name: getattr(draft.base, name) for name in draft.base.__struct_fields__}
-        bare["jobs"] = () if draft.edits.rules is not None else draft.instance().jobs  # fields may name jobs
+        alone = draft.edits.rules is not None  # else fields may name jobs, and are checked with them
+        bare["jobs"] = () if alone else draft.instance().jobs
         tree = {**bare, **plain_value(self.fields), "kind": kind_of(draft.base).name}
         tree = {name: value for name, value in tree.items() if value is not msgspec.UNSET}
         changed = part(draft.base, type(draft.base), tree, f"{path}.fields")
+        if not alone:
+            draft.change(lambda _: changed)
+            return
         values = {name: getattr(changed, name) for name in self.fields}
         draft.change_around(lambda instance: msgspec.structs.replace(instance, **values))
 
