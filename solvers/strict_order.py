@@ -36,7 +36,7 @@ _LARGEST_SUM = 2**50
 _LEAST_SECONDS = 0.05
 """Time to look for fewer changes, where the search for the optimum took less."""
 _WORK = 20_000
-"""Units of work for the same where no clock decides."""
+"""Units of work for the same where no clock decides, and where the optimum took less: a busy machine, too."""
 _BITS = 50
 """Bits of all values together where they are rounded."""
 _EQUAL = 1e-12
@@ -182,7 +182,8 @@ def later_goals(
     options
         Limits; `options.time_limit` is what is left.
     seconds
-        What the choice took: without goals of the menus, as long may be looked for fewer changes.
+        What the choice took: without goals of the menus, as long may be looked for fewer changes; where it
+        took little, some units of work besides.
     optimal
         Whether the choice is an optimum. Of others named goals are decided beside what it is worth, which is
         no bound; without such goals jobs are only given back one by one.
@@ -204,26 +205,31 @@ def later_goals(
     undecided = InOrder(kept, tuple(_undecided(goals, kept, len(model.goals), optimal=optimal)), ended)
     if not (optimal or model.goals) or perf_counter() >= end:
         return undecided
+    clocked = not options.deterministic and options.work_limit is None
+    counted = not clocked or not (model.goals or seconds >= _LEAST_SECONDS)
+    last = end if clocked else math.inf
     if not model.goals:
         end = min(end, began + max(_LEAST_SECONDS, seconds))
-    clocked = not options.deterministic and options.work_limit is None
 
-    def ask(asked: MultipleChoiceKnapsack, start: Integers | None) -> Answer | None:
-        left = end - perf_counter()
-        if clocked and left <= 0.0:
-            return None
-        limited = replace(
-            options,
-            time_limit=left if clocked and left < math.inf else None,
-            work_limit=None if clocked else min(_WORK, options.work_limit or _WORK),
-            gap=0.0,
-            on_incumbent=None,
-        )
-        found = _engine(asked, limited, start)
+    def answer(
+        asked: MultipleChoiceKnapsack, start: Integers | None, until: float, work: int | None
+    ) -> Answer:
+        left = None if until == math.inf else max(until - perf_counter(), 0.0)
+        limits = replace(options, time_limit=left, work_limit=work, gap=0.0, on_incumbent=None)
+        found = _engine(asked, limits, start)
         if found.termination is Termination.INTERRUPTED:
             raise KeyboardInterrupt
         point = None if found.point is None else found.point.astype(np.int64)
         return Answer(point, found.bound, found.termination)
+
+    def ask(asked: MultipleChoiceKnapsack, start: Integers | None) -> Answer | None:
+        found = answer(asked, start, end, None) if clocked and perf_counter() < end else None
+        if found is not None and found.termination is not Termination.TIME_LIMIT:
+            return found
+        if not counted or perf_counter() >= last:
+            return found
+        again = answer(asked, start, last, int(min(_WORK, options.work_limit or _WORK)))
+        return again if found is None or again.termination is Termination.OPTIMAL else found
 
     decided = solved_in_order(model, [value, *goals], ask, _is_exact(model), Known(kept, slack))
     if decided.choice is None or _lost(model, kept, decided.choice) > _EQUAL * abs(model.objective(kept)):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,6 +15,7 @@ import apportion
 from apportion.instances.options import OneSum
 from apportion.io.stored import document, verify
 from apportion.proofs.certificate import encode
+from apportion.solvers import strict_order
 from tests.budgets import examples
 from tests.hunt.in_order import BACKENDS, drawn, wrong
 
@@ -140,6 +143,15 @@ def test_a_limit_between_goals_says_which_is_open() -> None:
     first, second = solution.goals
     assert solution.plan is not None and not second.proven and second.bound is None
     assert first.bound is None or first.bound >= first.value
+
+
+def test_a_busy_machine_leaves_no_small_round_open(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    """A machine that was away for 50 ms left `jobs stopped` open: a part of the work is ended by no clock."""
+    seconds = count()
+    monkeypatch.setattr(strict_order, "perf_counter", lambda: float(next(seconds)))
+    for name in ("gap_filling_small", "freezing_small", "three_teams"):
+        goals = apportion.solve(apportion.read(root / "examples" / f"{name}.json"), time_limit=600.0).goals
+        assert len(goals) == 2 and all(goal.proven for goal in goals), name
 
 
 @pytest.mark.parametrize("backend", ["exact", "highs"])
