@@ -55,9 +55,9 @@ def maximizes(instance: PlacementInstance) -> bool:
 def as_fixed(instance: PlacementInstance) -> PlacementInstance:
     """Return the instance in which those jobs are fixed that must stay as they are, and no others.
 
-    Running jobs of tenants that may not be stopped or moved are; none is that runs on a lost node.
+    Running jobs of tenants that may not be stopped or moved are; none is that is displaced.
     """
-    stay = {job.id for job in instance.jobs if job.fixed and job.runs_on.isdisjoint(instance.lost_nodes)}
+    stay = {job.id for job in instance.jobs if job.fixed and job.id not in instance.displaced}
     if is_tenanted(instance):
         tree = tree_of(() if instance.tenants is UNSET else instance.tenants)
         stay |= {job.id for job in instance.jobs if keeps_what_it_has(job, tree) and _is_kept(instance, job)}
@@ -76,7 +76,7 @@ def _options(instance: PlacementInstance, job: PlacementJob) -> Iterator[Option]
     first = instance.wanted[0]
     counts, much = isinstance(first, ValueGoal) and instance.counts(first, job), maximizes(instance)
     now = None if job.current is None else job.current.option
-    if not job.runs_on.isdisjoint(instance.lost_nodes):
+    if job.id in instance.displaced:
         job, now = remade(job, fixed=False), None
     counts_pods = is_tenanted(instance) and any(PODS in group.capacity for group in instance.nodes)
     for option in job.options:

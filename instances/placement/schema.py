@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -183,7 +182,8 @@ class PlacementJob(OwnedJob, frozen=True, forbid_unknown_fields=True):
     stop_cost
         What stopping it counts.
     fixed
-        Whether nothing of it may change, as long as all nodes on which it runs are there and ready.
+        Whether nothing of it may change, as long as all nodes on which it runs are there and admit its pods:
+        they are ready, and their taints and labels are such as these pods may have.
     pinned, forbidden
         The option it must get; options it must not get.
     tenant, preemptible, running_s, submitted_s, priority, finish, best_rate
@@ -211,12 +211,6 @@ class PlacementJob(OwnedJob, frozen=True, forbid_unknown_fields=True):
         """Whether it may get nothing."""
         stays = self.fixed and self.current is not None
         return not (self.required or self.pinned is not None or stays)
-
-    @property
-    def runs_on(self) -> set[str]:
-        """The nodes that have pods of it now."""
-        on = () if self.current is None else self.current.on.values()
-        return {node for own in on for node, count in own.items() if count}
 
     @property
     def most_pods(self) -> int:
@@ -299,15 +293,15 @@ class PlacementInstance(
         return _DEFAULT if self.goals is UNSET else self.goals
 
     @cached_property
-    def lost_nodes(self) -> frozenset[str]:
-        """The nodes on which jobs run and that are not there any more, or not ready."""
+    def displaced(self) -> frozenset[str]:
+        """The jobs of which pods run where they may not be: on nodes that are gone, or admit them no more."""
+        running = [job for job in self.jobs if job.current is not None]
+        if not running:
+            return frozenset()
         from apportion.instances.placement.site import site_of
 
-        runs = {node for job in self.jobs for node in job.runs_on}
-        if not runs:
-            return frozenset()
         site = site_of(self)
-        return frozenset(runs.difference(compress(site.nodes, site.ready)))
+        return frozenset(job.id for job in running if not site.keeps(job))
 
     def counts(self, goal: ValueGoal, job: PlacementJob) -> bool:
         """Return whether a goal counts what a job is worth."""

@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 
 from apportion.core.errors import Problem, did_you_mean
 from apportion.core.node_lists import NoNodeList, expand
-from apportion.instances.placement.schema import PODS, PlacementInstance, PlacementNodes, PlacementPods
+from apportion.instances.placement.schema import (
+    PODS,
+    PlacementInstance,
+    PlacementJob,
+    PlacementNodes,
+    PlacementPods,
+)
 
-__all__ = ["PODS", "Site", "site_of"]
+__all__ = ["PODS", "Site", "refusal", "site_of"]
 
 _MOST = 200_000
 """Nodes at most."""
@@ -137,13 +143,27 @@ class Site:
             self._admitting[asked] = np.array(found, np.bool_)[self.group]
         return self._admitting[asked]
 
+    def keeps(self, job: PlacementJob) -> bool:
+        """Return whether all pods of a running job lie on nodes that admit them, whatever is free there."""
+        assert job.current is not None
+        option = next((one for one in job.options if one.id == job.current.option), None)
+        pods = {} if option is None else {one.name: one for one in option.pods}
+        for name, on in job.current.on.items():
+            at = [self.number.get(node) for node, count in on.items() if count]
+            if None in at:
+                return False
+            admitted = self.admits(pods[name]) if name in pods else self.ready
+            if not admitted[np.array(at, np.int64)].all():
+                return False
+        return True
+
     def refusals(self, pods: PlacementPods, free: Mapping[str, NDArray[np.int64]]) -> Counter[str]:
         """Return why nodes with so much free hold no such pod, and how many: of each the first reason.
 
         A node that is not ready comes first, then its taints and labels, then the resource of which there is
         room for the fewest pods; of equal ones the first by name.
         """
-        why = np.array([_refusal(group, pods) for group in self.groups])[self.group]
+        why = np.array([refusal(group, pods) for group in self.groups])[self.group]
         needs = [name for name in sorted({*pods.needs, *self.limited}) if pods.takes(name)]
         if needs:
             none = np.zeros(len(self.nodes), np.int64)
@@ -173,7 +193,7 @@ class Site:
         return np.isin(self.place[level], np.array(those, dtype=np.int64))
 
 
-def _refusal(nodes: PlacementNodes, pods: PlacementPods) -> str:
+def refusal(nodes: PlacementNodes, pods: PlacementPods) -> str:
     """Return why such pods may not be at nodes, whatever is free there; nothing where they may."""
     if not nodes.ready:
         return "not ready"

@@ -113,17 +113,28 @@ def of_job(round_: Round, job: Mapping[str, Any]) -> Iterator[Plan | None]:
 
 
 def stays(round_: Round, job: Mapping[str, Any]) -> bool:
-    """Return whether nothing of a job may change: it must stay, and every node on which it runs is ready."""
+    """Return whether nothing of a job may change: it must stay, and every node on which it runs admits it."""
     return bool(job.get("fixed")) and not lost(round_, job)
 
 
 def lost(round_: Round, job: Mapping[str, Any]) -> bool:
-    """Return whether a node on which a job runs is not there any more, or not ready."""
-    return any(
-        count and not round_.nodes.get(node, {"ready": False}).get("ready", True)
-        for on in (job.get("current") or {"on": {}})["on"].values()
-        for node, count in on.items()
-    )
+    """Return whether a node on which a job runs is not there any more, or is none that its pods may be on."""
+    current = job.get("current") or {"option": None, "on": {}}
+    pods = {
+        one["name"]: one
+        for option in job["options"]
+        if option["id"] == current["option"]
+        for one in option["pods"]
+    }
+    for name, on in current["on"].items():
+        own = pods.get(name)
+        for node in (round_.nodes.get(node) for node, count in on.items() if count):
+            if node is None or not node.get("ready", True):
+                return True
+            needs = () if own is None else {name for name, need in own["needs"].items() if need}
+            if own is not None and not (_admits(node, own) and node["capacity"].keys() >= needs):
+                return True
+    return False
 
 
 def _spreads(round_: Round, pods: Mapping[str, Any]) -> Iterator[dict[str, int]]:

@@ -113,12 +113,10 @@ def test_rules_say_nothing_of_nodes_and_jobs_that_left() -> None:
 
 
 @pytest.mark.parametrize("tenants", [False, True])
-@pytest.mark.parametrize("gone", [True, False])
-def test_a_job_that_must_stay_is_placed_anew_where_its_node_is_lost(gone: bool, tenants: bool) -> None:
-    names = ["n0", "n1", "n3"] if gone else ["n0", "n1", "n2", "n3"]
-    site = [
-        {"names": name, "at": {"rack": "r"}, "capacity": {"gpu": 4}, "ready": name != "n2"} for name in names
-    ]
+@pytest.mark.parametrize("lost", [None, {"ready": False}, {"taints": ["broken"]}, {"capacity": {}}], ids=str)
+def test_a_job_that_must_stay_is_placed_anew_where_its_node_is_lost(lost: Any, tenants: bool) -> None:
+    site = [{"names": f"n{k}", "at": {"rack": "r"}, "capacity": {"gpu": 4}} for k in (0, 1, 3)]
+    site += [] if lost is None else [{"names": "n2", "at": {"rack": "r"}, "capacity": {"gpu": 4}, **lost}]
     stays = {"tenant": "t", "preemptible": False} if tenants else {"fixed": True}
     other = {**TOLD["jobs"][0], **({"tenant": "t"} if tenants else {})}
     told = {**TOLD, "nodes": site, "jobs": [other, {**TOLD["jobs"][1], **stays}]}

@@ -15,8 +15,8 @@ from apportion.instances.multiple_choice_knapsack import (
     MultipleChoiceKnapsackInstance,
 )
 from apportion.instances.placement import PlacementInstance
-from apportion.instances.readers.kueue.dump import Dump, Holder, Notes, Pair, by_kind, holders
-from apportion.instances.readers.kueue.topology import on_nodes, per_pod, topology_of
+from apportion.instances.readers.kueue.dump import Dump, Holder, Notes, Pair, by_kind, holders, topology_of
+from apportion.instances.readers.kueue.topology import on_nodes, per_pod
 from apportion.instances.readers.kueue.workload_objects import SLICES, Job, jobs_of
 from apportion.instances.tenants import Fairness, Quota, Tenant
 
@@ -50,10 +50,10 @@ def read_dump(
     tenants = holders(objects, notes)
     if not objects["ClusterQueue"] and not notes.problems:
         notes.problems.append(Problem("$.items", "has no ClusterQueue of kueue.x-k8s.io"))
-    jobs = [] if notes.problems else jobs_of(objects, tenants, notes)
+    topology = topology_of(objects, notes)
+    jobs = [] if notes.problems else jobs_of(objects, tenants, topology, notes)
     if notes.problems:
         raise InvalidInstance(notes.problems[:_SHOWN])
-    topology = topology_of(objects, notes)
     units = _units(tenants, jobs, () if topology is None else per_pod(jobs))
     for pair, unit in sorted(units.items()):
         if unit not in (1, MILLI):

@@ -7,26 +7,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from apportion.core.errors import InvalidInstance, Problem
+from apportion.instances.tenants import Quota, Tenant
 
 __all__ = [
     "COHORT",
+    "HOST",
     "Dump",
     "Holder",
     "Notes",
+    "Topology",
     "amount",
     "amount_of",
     "by_kind",
     "holders",
     "integer",
+    "kept_guarantees",
     "mapping",
     "name_of",
     "objects_of",
+    "requests_of",
+    "topology_of",
 ]
 
 
@@ -73,6 +81,9 @@ def amount(value: Any, resource: str | None = None) -> int | Fraction:
     return -((-number * (1000 if resource == "cpu" else 1)) // 1)
 
 
+HOST = "kubernetes.io/hostname"
+_NODE = "one node"
+"""The level of the nodes where the topology ends above them; no label has a space."""
 _GROUP = "kueue.x-k8s.io/"
 _VERSIONS = ("v1beta1", "v1beta2", "v1alpha1")
 _SPACE = re.compile(r"\s*")
@@ -236,10 +247,31 @@ def _called(entry: Mapping[str, Any]) -> str:
 COHORT = "cohort:"
 """Before the names of cohorts, which may be those of queues as well."""
 
+_POD_FIELDS = (
+    "containers",
+    "initContainers",
+    "overhead",
+    "resources",
+    "nodeSelector",
+    "tolerations",
+    "restartPolicy",
+    "priorityClassName",
+    "terminationGracePeriodSeconds",
+    "dnsPolicy",
+    "schedulerName",
+    "securityContext",
+    "serviceAccountName",
+    "serviceAccount",
+    "volumes",
+    "automountServiceAccountToken",
+    "enableServiceLinks",
+)
+"""What counts, and what has no part in who may run where."""
 _QUEUE_FIELDS = ("resourceGroups", "cohort", "cohortName", "fairSharing", "preemption", "stopPolicy")
 _COHORT_FIELDS = ("resourceGroups", "parent", "parentName", "fairSharing")
 
 Pair = tuple[str, str]
+Objects = Mapping[str, list[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +311,7 @@ class Holder:
     gives: str = "Never"
 
 
-def holders(objects: Mapping[str, list[Mapping[str, Any]]], notes: Notes) -> dict[str, Holder]:
+def holders(objects: Objects, notes: Notes) -> dict[str, Holder]:
     """Return queues and cohorts by id; a cohort that is only named is one without quota."""
     found: dict[str, Holder] = {}
     for kind in ("Cohort", "ClusterQueue"):
@@ -370,3 +402,121 @@ def _weight(kind: str, name: str, spec: Mapping[str, Any], notes: Notes) -> floa
         notes.problems.append(Problem(f"{kind} {name} spec.fairSharing.weight", str(error)))
         return 1.0
     return float(exact)
+
+
+def kept_guarantees(tenants: Sequence[Tenant], has: Mapping[str, int], notes: Notes) -> tuple[Tenant, ...]:
+    """Return tenants whose guarantees so much suffices for; what is taken off may be borrowed."""
+    promised: dict[str, int] = {}
+    for tenant in tenants:
+        for key, quota in tenant.quotas.items():
+            promised[key] = promised.get(key, 0) + (0 if tenant.parent else quota.guarantee)
+    for key, amount in sorted(promised.items()):
+        if amount > has.get(key, 0):
+            notes.add("quotas are more than the nodes have free: guarantees are less in proportion", key)
+
+    def less(key: str, quota: Quota) -> Quota:
+        there, limit = has.get(key, 0), quota.borrowing_limit
+        if promised[key] <= there:
+            return quota
+        kept = quota.guarantee * there // promised[key]
+        more = None if limit is None else limit + quota.guarantee - kept
+        return replace(quota, guarantee=kept, borrowing_limit=more)
+
+    return tuple(
+        replace(one, quotas={key: less(key, quota) for key, quota in one.quotas.items()}) for one in tenants
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The levels over the nodes, and the flavors that have them.
+
+    Attributes
+    ----------
+    labels
+        The labels of the levels from the top down.
+    flavors
+        The specs of its flavors, by name.
+    """
+
+    labels: tuple[str, ...]
+    flavors: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of the placement: the last is that of the nodes."""
+        return self.labels if self.labels[-1] == HOST else (*self.labels, _NODE)
+
+
+def topology_of(objects: Objects, notes: Notes) -> Topology | None:
+    """Return the topology that flavors name; ``None`` where there is none, or no node is in the dump."""
+    flavors = {name_of(one): mapping(one, "spec") for one in objects["ResourceFlavor"]}
+    named = [str(spec["topologyName"]) for spec in flavors.values() if spec.get("topologyName")]
+    known = {
+        name_of(one): tuple(
+            str(level.get("nodeLabel")) for level in objects_of(mapping(one, "spec"), "levels")
+        )
+        for one in objects["Topology"]
+    }
+    if not named or not objects["Node"] or not known.get(named[0]):
+        _unused(objects, notes)
+        return None
+    if len(set(named)) > 1:
+        notes.add("of several topologies one is used: flavors of others are places without nodes", named[0])
+    own = {name: spec for name, spec in flavors.items() if spec.get("topologyName") == named[0]}
+    return Topology(known[named[0]], own)
+
+
+def _unused(objects: Objects, notes: Notes) -> None:
+    """Note all that speaks of topologies where pods do not lie on nodes."""
+    why = "is not used without nodes and topologies in the dump"
+    for entry in objects["ResourceFlavor"]:
+        if mapping(entry, "spec").get("topologyName"):
+            notes.add(f"ResourceFlavor spec.topologyName {why}", name_of(entry))
+    for entry in objects["Workload"]:
+        held = objects_of(mapping(entry, "status", "admission"), "podSetAssignments")
+        for sets, path, field in (
+            (objects_of(mapping(entry, "spec"), "podSets"), "spec.podSets", "topologyRequest"),
+            (held, "status.admission.podSetAssignments", "topologyAssignment"),
+        ):
+            if any(one.get(field) for one in sets):
+                notes.add(f"Workload {path}.{field} {why}", name_of(entry))
+    for kind in ("Topology", "Node", "Pod"):
+        for entry in objects[kind]:
+            notes.add(f"objects of kind {kind} are not used", name_of(entry))
+
+
+def requests_of(pod: Mapping[str, Any], name: str, notes: Notes) -> dict[str, int]:
+    """Return what a pod asks for by resource, as the scheduler counts it: init containers run one by one."""
+    notes.unused("Workload", name, "spec.podSets.template.spec", pod, _POD_FIELDS)
+    total: dict[str, int] = {}
+    first: dict[str, int] = {}
+    for container in objects_of(pod, "initContainers"):
+        own = _container(container, name, notes)
+        if container.get("restartPolicy") == "Always":
+            _raise(total, own, added=True)
+            _raise(first, total, added=False)
+        else:
+            _raise(first, {key: total.get(key, 0) + use for key, use in own.items()}, added=False)
+    for container in objects_of(pod, "containers"):
+        _raise(total, _container(container, name, notes), added=True)
+    _raise(total, first, added=False)
+    for resource, given in mapping(pod, "resources", "requests").items():
+        total[resource] = amount_of(given, resource, f"Workload {name} {resource}", notes)
+    overhead = mapping(pod, "overhead")
+    own = {
+        key: amount_of(given, key, f"Workload {name} overhead {key}", notes)
+        for key, given in overhead.items()
+    }
+    _raise(total, own, added=True)
+    return {resource: use for resource, use in sorted(total.items()) if use > 0}
+
+
+def _container(container: Mapping[str, Any], name: str, notes: Notes) -> dict[str, int]:
+    given = {**mapping(container, "resources", "limits"), **mapping(container, "resources", "requests")}
+    return {key: amount_of(value, key, f"Workload {name} {key}", notes) for key, value in given.items()}
+
+
+def _raise(total: dict[str, int], by: Mapping[str, int], *, added: bool) -> None:
+    for key, use in by.items():
+        total[key] = total.get(key, 0) + use if added else max(total.get(key, 0), use)

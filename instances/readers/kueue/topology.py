@@ -7,19 +7,17 @@ are those of the menus, and every option says what each of its pods takes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.core.errors import Problem
 from apportion.instances.fields import LARGEST_USE
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
-    KnapsackOption,
     MultipleChoiceKnapsackInstance,
 )
 from apportion.instances.placement import (
@@ -36,98 +34,48 @@ from apportion.instances.placement.goals import (
     PodsMovedGoal,
     ValueGoal,
 )
+from apportion.instances.placement.site import refusal
 from apportion.instances.readers.kueue.dump import (
+    HOST,
     Notes,
+    Objects,
     Pair,
+    Topology,
     amount_of,
-    integer,
+    kept_guarantees,
     mapping,
     name_of,
     objects_of,
+    requests_of,
 )
 from apportion.instances.readers.kueue.workload_objects import (
     Assigned,
     Job,
     PodSet,
     parsed_option,
-    requests_of,
+    slices_of,
     tolerates,
 )
-from apportion.instances.tenants import Quota, Tenant
 
-__all__ = ["HOST", "assignment", "choice_of", "menus_of", "moved", "on_nodes", "per_pod", "topology_of"]
+__all__ = ["APART", "SLASH", "on_nodes", "per_pod"]
 
-HOST = "kubernetes.io/hostname"
-_APART = "flavor:"
+APART = "flavor:"
 """Before the name of a flavor that has no topology, as a node."""
-_SLASH, _BACK = ("/", ":"), (":", "/")
+SLASH = ("/", ":")
 """Between namespace and name in Kueue's words, and in a placement, where a slash comes before pods."""
 _MANY = 10**6
-"""Pods that such a node takes."""
+"""Pods that a node takes of which nobody says how many."""
 _OF_TOPOLOGY = "kueue.x-k8s.io/tas"
 """Label of the pods that Kueue places; others take room."""
-_TAINTED = ("NoSchedule", "NoExecute")
-
-Objects = Mapping[str, list[Mapping[str, Any]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """The levels over the nodes, and the flavors that have them.
-
-    Attributes
-    ----------
-    labels
-        The labels of the levels from the top down.
-    flavors
-        The specs of its flavors, by name.
-    """
-
-    labels: tuple[str, ...]
-    flavors: Mapping[str, Mapping[str, Any]]
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """The levels of the placement: the last is that of the nodes."""
-        return self.labels if self.labels[-1] == HOST else (*self.labels, HOST)
-
-
-def topology_of(objects: Objects, notes: Notes) -> Topology | None:
-    """Return the topology that flavors name; ``None`` where there is none, or no node is in the dump."""
-    flavors = {name_of(one): mapping(one, "spec") for one in objects["ResourceFlavor"]}
-    named = [str(spec["topologyName"]) for spec in flavors.values() if spec.get("topologyName")]
-    known = {
-        name_of(one): tuple(
-            str(level.get("nodeLabel")) for level in objects_of(mapping(one, "spec"), "levels")
-        )
-        for one in objects["Topology"]
-    }
-    if not named or not objects["Node"] or not known.get(named[0]):
-        _unused(objects, notes)
-        return None
-    if len(set(named)) > 1:
-        notes.add("of several topologies one is used: flavors of others are places without nodes", named[0])
-    own = {name: spec for name, spec in flavors.items() if spec.get("topologyName") == named[0]}
-    return Topology(known[named[0]], own)
-
-
-def _unused(objects: Objects, notes: Notes) -> None:
-    """Note all that speaks of topologies where pods do not lie on nodes."""
-    why = "is not used without nodes and topologies in the dump"
-    for entry in objects["ResourceFlavor"]:
-        if mapping(entry, "spec").get("topologyName"):
-            notes.add(f"ResourceFlavor spec.topologyName {why}", name_of(entry))
-    for entry in objects["Workload"]:
-        held = objects_of(mapping(entry, "status", "admission"), "podSetAssignments")
-        for sets, path, field in (
-            (objects_of(mapping(entry, "spec"), "podSets"), "spec.podSets", "topologyRequest"),
-            (held, "status.admission.podSetAssignments", "topologyAssignment"),
-        ):
-            if any(one.get(field) for one in sets):
-                notes.add(f"Workload {path}.{field} {why}", name_of(entry))
-    for kind in ("Topology", "Node", "Pod"):
-        for entry in objects[kind]:
-            notes.add(f"objects of kind {kind} are not used", name_of(entry))
+_WORKLOAD, _POD_SET = "kueue.x-k8s.io/workload", "kueue.x-k8s.io/podset"
+"""Annotation and label of a pod: whose it is."""
+_ENDED = ("Succeeded", "Failed")
+_NOWHERE = "no known node"
+"""Where running pods are that no free node holds, and what no node has: jobs there are placed anew."""
+_CORDONED = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+"""The taint that Kubernetes gives a cordoned node: what runs there stays."""
+_EVICTS = "NoExecute"
+_TAINTED = ("NoSchedule", _EVICTS)
 
 
 def per_pod(jobs: Sequence[Job]) -> Iterator[tuple[Pair, int]]:
@@ -187,12 +135,26 @@ def on_nodes(
         Grows by what the placement does not say.
     """
     keys = {key for job in jobs for pods in job.sets.values() for key in mapping(pods.pod, "nodeSelector")}
-    nodes = [*_nodes(topology, objects, units, keys, notes), *_without(topology, menus)]
+    without = _without(topology, menus, limited=_are_pods_limited(objects))
+    nodes = [*_nodes(topology, objects, units, keys, notes), *without]
+    resources = {resource for node in nodes for resource in node.capacity}
+    if lost := {f"{flavor}/{resource}" for flavor, resource in units} - resources:
+        at, none = dict.fromkeys(topology.levels[:-1], _NOWHERE), dict.fromkeys(sorted(lost), 0)
+        nodes.append(PlacementNodes(names=_NOWHERE, capacity=none, at=at, ready=False))
     taints = {taint for node in nodes for taint in node.taints}
-    free = _Free(nodes)
+    free = _Free(nodes, topology.levels, objects)
     made = [
-        _job(k, job, topology, units, taints, free, notes) for k, job in zip(menus.jobs, jobs, strict=True)
+        _job(menu, job, topology, units, taints, free, notes)
+        for menu, job in zip(menus.jobs, jobs, strict=True)
     ]
+    nodes = [*_with_room_for_what_stays(nodes, made, notes)]
+    free_of_others: dict[str, int] = {}
+    for node in nodes:
+        for key, has in node.capacity.items():
+            left = max(0, has - node.used.get(key, 0)) if node.ready else 0
+            free_of_others[key] = free_of_others.get(key, 0) + left
+    tenants = menus.tenants and kept_guarantees(menus.tenants, free_of_others, notes)
+    nodes, made = _with_what_stays(nodes, made)
     preferred = any(
         pods.preferred is not UNSET for job in made for option in job.options for pods in option.pods
     )
@@ -204,39 +166,67 @@ def on_nodes(
         nodes=tuple(nodes),
         jobs=tuple(made),
         goals=goals,
-        tenants=_kept(menus.tenants, nodes, notes),
+        tenants=tenants,
         fairness=menus.fairness,
     )
 
 
-def _kept(
-    tenants: tuple[Tenant, ...] | UnsetType, nodes: Sequence[PlacementNodes], notes: Notes
-) -> tuple[Tenant, ...] | UnsetType:
-    """Return tenants whose guarantees the nodes can keep; what is taken off may be borrowed."""
-    if tenants is UNSET:
-        return UNSET
-    total: dict[str, int] = {}
+def _with_room_for_what_stays(
+    nodes: Sequence[PlacementNodes], jobs: Sequence[PlacementJob], notes: Notes
+) -> Iterator[PlacementNodes]:
+    """Yield nodes that have what must stay on them: it runs there, whatever is left or others take."""
+    stays: dict[str, Counter[str]] = {}
+    for job in jobs:
+        if job.current is not None and job.preemptible is False:
+            option = next(one for one in job.options if one.id == job.current.option)
+            for pods in option.pods:
+                for at, count in job.current.on.get(pods.name, {}).items():
+                    takes = {key: need * count for key, need in pods.needs.items()}
+                    stays.setdefault(at, Counter()).update(takes | {"pods": count})
     for node in nodes:
-        for key, own in node.capacity.items():
-            total[key] = total.get(key, 0) + (max(0, own - node.used.get(key, 0)) if node.ready else 0)
-    promised: dict[str, int] = {}
-    for tenant in tenants:
-        for key, quota in tenant.quotas.items():
-            promised[key] = promised.get(key, 0) + (0 if tenant.parent else quota.guarantee)
-    for key, amount in sorted(promised.items()):
-        if amount > total.get(key, 0):
-            notes.add("quotas are more than the nodes have free: guarantees are less in proportion", key)
+        short = {
+            key: need + node.used.get(key, 0)
+            for key, need in stays.get(node.names, {}).items()
+            if node.capacity.get(key, need) < need + node.used.get(key, 0)
+        }
+        if short:
+            notes.add("nodes have less than what runs there and stays: they take nothing more", node.names)
+        yield replace(node, capacity=node.capacity | short)
 
-    def less(key: str, quota: Quota) -> Quota:
-        has, limit = total.get(key, 0), quota.borrowing_limit
-        if promised[key] <= has:
-            return quota
-        kept = quota.guarantee * has // promised[key]
-        more = None if limit is None else limit + quota.guarantee - kept
-        return replace(quota, guarantee=kept, borrowing_limit=more)
 
-    return tuple(
-        replace(one, quotas={key: less(key, quota) for key, quota in one.quotas.items()}) for one in tenants
+def _with_what_stays(
+    nodes: list[PlacementNodes], jobs: list[PlacementJob]
+) -> tuple[list[PlacementNodes], list[PlacementJob]]:
+    """Let pods stay on nodes whose taints only keep new ones away: such a taint is one of its node alone."""
+    keep = {node.names: {one for one in node.taints if not one.endswith(_EVICTS)} for node in nodes}
+    stay = {
+        (job.id, pods.name): {
+            (taint, node)
+            for node in job.current.on.get(pods.name, ())
+            for taint in keep.get(node, set()).difference(pods.tolerates)
+        }
+        for job in jobs
+        if job.current is not None
+        for option in job.options
+        for pods in option.pods
+    }
+    alone = {at: f"{at[0]} of {at[1]}" for at in set().union(*stay.values())}
+
+    def tolerant(job: PlacementJob, pods: PlacementPods) -> PlacementPods:
+        own = stay.get((job.id, pods.name), ())
+        more = [name for at, name in alone.items() if at in own or at[0] in pods.tolerates]
+        return replace(pods, tolerates=(*pods.tolerates, *sorted(more)))
+
+    def with_tolerant(job: PlacementJob, option: PlacementOption) -> PlacementOption:
+        return replace(option, pods=tuple(tolerant(job, pods) for pods in option.pods))
+
+    return (
+        (
+            [replace(at, taints=tuple(alone.get((one, at.names), one) for one in at.taints)) for at in nodes],
+            [replace(job, options=tuple(with_tolerant(job, one) for one in job.options)) for job in jobs],
+        )
+        if alone
+        else (nodes, jobs)
     )
 
 
@@ -244,7 +234,7 @@ def _nodes(
     topology: Topology, objects: Objects, units: Mapping[Pair, int], keys: set[str], notes: Notes
 ) -> Iterator[PlacementNodes]:
     """Yield the nodes that carry all levels and the labels of a flavor."""
-    used = _used(objects, notes)
+    used, limited = _used(objects, notes), _are_pods_limited(objects)
     for entry in objects["Node"]:
         name, labels = name_of(entry), mapping(entry, "metadata", "labels")
         own = [
@@ -266,22 +256,25 @@ def _nodes(
                 capacity[f"{flavor}/{resource}"] = min(has // unit, LARGEST_USE)
                 takes = used.get(name, {}).get(resource, 0)
                 taken[f"{flavor}/{resource}"] = min(-(-takes // unit), LARGEST_USE)
-        if "pods" in allocatable:
-            capacity["pods"] = amount_of(allocatable["pods"], "pods", f"Node {name} pods", notes)
-            taken["pods"] = used.get(name, {}).get("pods", 0)
+        if limited:
+            has = amount_of(allocatable.get("pods", _MANY), "pods", f"Node {name} pods", notes)
+            capacity["pods"], taken["pods"] = has, used.get(name, {}).get("pods", 0)
         conditions = objects_of(mapping(entry, "status"), "conditions")
         ready = all(one.get("status") == "True" for one in conditions if one.get("type") == "Ready")
+        tainted = [
+            one for one in objects_of(mapping(entry, "spec"), "taints") if one.get("effect") in _TAINTED
+        ]
+        if mapping(entry, "spec").get("unschedulable") and _CORDONED["key"] not in (
+            one.get("key") for one in tainted
+        ):
+            tainted.append(_CORDONED)
         yield PlacementNodes(
-            names=name,
+            names=str(labels.get(topology.labels[-1])) if topology.labels[-1] == HOST else name,
             capacity=capacity,
             at={level: str(labels[level]) for level in topology.levels[:-1]},
             labels={key: str(labels[key]) for key in sorted(keys) if key in labels},
-            taints=tuple(
-                _said(taint)
-                for taint in objects_of(mapping(entry, "spec"), "taints")
-                if taint.get("effect") in _TAINTED
-            ),
-            ready=ready and not mapping(entry, "spec").get("unschedulable"),
+            taints=tuple(map(_said, tainted)),
+            ready=ready,
             used={resource: amount for resource, amount in taken.items() if amount},
         )
 
@@ -294,7 +287,7 @@ def _used(objects: Objects, notes: Notes) -> dict[str, dict[str, int]]:
         spec, phase = mapping(entry, "spec"), mapping(entry, "status").get("phase")
         if (
             not spec.get("nodeName")
-            or phase in ("Succeeded", "Failed")
+            or phase in _ENDED
             or _OF_TOPOLOGY in mapping(entry, "metadata", "labels")
         ):
             continue
@@ -307,7 +300,14 @@ def _used(objects: Objects, notes: Notes) -> dict[str, dict[str, int]]:
     return found
 
 
-def _without(topology: Topology, menus: MultipleChoiceKnapsackInstance) -> Iterator[PlacementNodes]:
+def _are_pods_limited(objects: Objects) -> bool:
+    """Return whether any node says how many pods it takes."""
+    return any("pods" in mapping(entry, "status", "allocatable") for entry in objects["Node"])
+
+
+def _without(
+    topology: Topology, menus: MultipleChoiceKnapsackInstance, *, limited: bool
+) -> Iterator[PlacementNodes]:
     """Yield a node for every flavor without the topology, with its quota."""
     apart: dict[str, dict[str, int]] = {}
     for name, amount in menus.capacities.items():
@@ -315,35 +315,80 @@ def _without(topology: Topology, menus: MultipleChoiceKnapsackInstance) -> Itera
         if flavor not in topology.flavors:
             apart.setdefault(flavor, {})[name] = min(amount, LARGEST_USE)
     for flavor, capacity in apart.items():
-        at = dict.fromkeys(topology.levels[:-1], _APART + flavor)
-        yield PlacementNodes(names=_APART + flavor, capacity=capacity | {"pods": _MANY}, at=at)
+        at = dict.fromkeys(topology.levels[:-1], APART + flavor)
+        yield PlacementNodes(
+            names=APART + flavor, capacity=capacity | ({"pods": _MANY} if limited else {}), at=at
+        )
 
 
 class _Free:
     """What is free on nodes, to find some for pods whose nodes the dump does not say."""
 
-    def __init__(self, nodes: Sequence[PlacementNodes]) -> None:
+    def __init__(self, nodes: Sequence[PlacementNodes], levels: Sequence[str], objects: Objects) -> None:
+        self._levels = levels
+        self.seen: dict[tuple[str, str], dict[str, int]] = {}
+        for pod in objects["Pod"]:
+            about = mapping(pod, "metadata")
+            of = f"{about.get('namespace')}/{mapping(about, 'annotations').get(_WORKLOAD)}"
+            node = mapping(pod, "spec").get("nodeName")
+            if node and mapping(pod, "status").get("phase") not in _ENDED:
+                at = self.seen.setdefault((of, str(mapping(about, "labels").get(_POD_SET, "main"))), {})
+                at[str(node)] = at.get(str(node), 0) + 1
+        self._nodes = {node.names: node for node in nodes}
         self._left = {
             node.names: {key: own - node.used.get(key, 0) for key, own in node.capacity.items()}
             for node in nodes
         }
 
+    def lies(self, node: str, down_to: str) -> tuple[str, ...]:
+        """Return the names of the places in which a node lies, from the top level down to one."""
+        names = (*(self._nodes[node].at[level] for level in self._levels[:-1]), node)
+        return names[: self._levels.index(down_to) + 1]
+
     def take(self, node: str, pods: PlacementPods, count: int) -> None:
         """Take what pods need."""
         left = self._left.get(node, {})
-        for resource, need in pods.needs.items():
+        for resource, need in _takes(pods, left):
             left[resource] = left.get(resource, 0) - need * count
 
-    def found(self, pods: PlacementPods, count: int) -> dict[str, int]:
-        """Return nodes that hold so many pods, the first ones; fewer where there are none."""
+    def found(
+        self, pods: PlacementPods, count: int, level: str | None = None, values: tuple[str, ...] = ()
+    ) -> dict[str, int]:
+        """Return nodes that hold so many pods, the first ones; fewer where there are none.
+
+        Parameters
+        ----------
+        pods, count
+            Which pods, and how many.
+        level, values
+            The domain in which they lie, by the names of its last levels; anywhere by default.
+        """
+        rooms = {
+            node: max(0, min((left.get(key, 0) // need for key, need in _takes(pods, left)), default=count))
+            for node, left in self._left.items()
+            if node in self._nodes
+            and not refusal(self._nodes[node], pods)
+            and (level is None or self.lies(node, level)[-len(values) :] == values)
+        }
+        if pods.required is not UNSET:  # the first place that holds them all, where there is one
+            places: dict[tuple[str, ...], dict[str, int]] = {}
+            for node, room in rooms.items():
+                places.setdefault(self.lies(node, str(pods.required)), {})[node] = room
+            rooms = next((one for one in places.values() if sum(one.values()) >= count), rooms)
         on: dict[str, int] = {}
-        for node, left in self._left.items():
-            room = min((left.get(key, 0) // need for key, need in pods.needs.items() if need), default=0)
-            if count and room > 0:
+        for node, room in rooms.items():
+            if count and room:
                 on[node] = min(count, room)
                 self.take(node, pods, on[node])
                 count -= on[node]
         return on
+
+
+def _takes(pods: PlacementPods, left: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield what a pod takes of a node with so much left, itself included where pods are limited."""
+    yield from ((resource, need) for resource, need in pods.needs.items() if need)
+    if "pods" in left:
+        yield "pods", 1
 
 
 def _job(
@@ -362,8 +407,7 @@ def _job(
     for option in menu.options:
         parts = [one for one in _parts(job, option.id) if one[0].count]
         pods = tuple(
-            _pods(part, asked, _name(part, flavors), topology, units, taints, job.id, notes)
-            for part, asked in parts
+            _pods(part, asked, _name(part, flavors), topology, units, taints) for part, asked in parts
         )
         groups = {mapping(asked.topology).get("podSetGroupName") for _, asked in parts}
         together = len(pods) > 1 and len(groups) == 1 and None not in groups
@@ -379,7 +423,7 @@ def _job(
         on = {pods.name: _on(pods, job, topology, free, notes) for pods in runs.pods}
         current = PlacementRunning(runs.id, {name: nodes for name, nodes in on.items() if nodes})
     return PlacementJob(
-        id=menu.id.replace(*_SLASH),
+        id=menu.id.replace(*SLASH),
         options=tuple(options),
         required=menu.required,
         current=current,
@@ -406,14 +450,7 @@ def _name(part: Assigned, flavors: Mapping[str, Collection[Any]]) -> str:
 
 
 def _pods(
-    part: Assigned,
-    asked: PodSet,
-    name: str,
-    topology: Topology,
-    units: Mapping[Pair, int],
-    taints: set[str],
-    job: str,
-    notes: Notes,
+    part: Assigned, asked: PodSet, name: str, topology: Topology, units: Mapping[Pair, int], taints: set[str]
 ) -> PlacementPods:
     needs = {
         f"{flavor}/{resource}": _each(asked, resource) // units[flavor, resource]
@@ -421,20 +458,8 @@ def _pods(
     }
     placed = any(flavor in topology.flavors for flavor in part.flavors.values())
     request, selector = (asked.topology, mapping(asked.pod, "nodeSelector")) if placed else ({}, {})
-    levels: dict[str, Any] = {"required": UNSET, "preferred": UNSET}
-    slices = [(request.get("podSetSliceRequiredTopology"), request.get("podSetSliceSize"))]
-    for layer in objects_of(request, "podsetSliceRequiredTopologyConstraints"):
-        slices.append((layer.get("topology"), layer.get("size")))
-    for field in levels:
-        if request.get(field):
-            levels[field] = str(request[field])
-    where = f"Workload {job} topologyRequest"
-    sizes = {str(level): integer(size, 0, where, notes) for level, size in slices if level}
-    unknown = {*sizes, *levels.values()} - {UNSET, *topology.levels}
-    if unknown or any(size < 1 for size in sizes.values()):
-        what = f"level {min(map(str, unknown))}" if unknown else "size of slices"
-        notes.problems.append(Problem(f"Workload {job}", f"asks for no {what} of the topology"))
-        levels, sizes = {}, {}
+    asks = {field: request.get(field) for field in ("required", "preferred")}
+    levels: dict[str, Any] = {field: level for field, level in asks.items() if level in topology.levels}
     own = chain.from_iterable(
         objects_of(topology.flavors.get(flavor, {}), "tolerations") for flavor in set(part.flavors.values())
     )
@@ -443,7 +468,11 @@ def _pods(
         needs={resource: need for resource, need in needs.items() if need},
         count=part.count,
         name=name,
-        slices=sizes,
+        slices={
+            level: size
+            for level, size in slices_of(request).items()
+            if level in topology.levels and size > 0 and not part.count % size  # others run, and none waits
+        },
         selector={str(key): str(value) for key, value in selector.items()},
         tolerates=tuple(
             sorted(taint for taint in taints if any(tolerates(one, _read(taint)) for one in tolerations))
@@ -463,94 +492,35 @@ def _read(taint: str) -> dict[str, str]:
 
 
 def _on(pods: PlacementPods, job: Job, topology: Topology, free: _Free, notes: Notes) -> dict[str, int]:
-    """Return the nodes of running pods: as admitted, less those that were given back."""
+    """Return the nodes of running pods: as admitted or as their pods say, less those that were given back."""
     flavors = {resource.partition("/")[0] for resource in pods.needs}
     apart = sorted(flavors - topology.flavors.keys())
     if apart:
-        return {_APART + apart[0]: pods.count}
+        return {APART + apart[0]: pods.count}
     on: dict[str, int] = {}
-    left = pods.count
-    for values, count in job.places.get(pods.name.partition("@")[0], ()):
-        if topology.labels[-1] == HOST and left and count:
-            on[values[-1]] = on.get(values[-1], 0) + min(left, count)
-            left -= min(left, count)
+    name, left = pods.name.partition("@")[0], pods.count
+
+    def lie(nodes: Mapping[str, int]) -> None:
+        nonlocal left
+        for node, count in nodes.items():
+            on[node] = on.get(node, 0) + min(count, left)
+            left -= min(count, left)
+
+    domains = [*job.places.get(name, ())]
+    if topology.labels[-1] == HOST:
+        for values, count in domains:
+            lie({values[-1]: count})
+        domains = []
+    else:
+        lie(free.seen.get((job.id, name), {}))
     for node, count in on.items():
         free.take(node, pods, count)
     if left:
         notes.add(
             "running pods whose nodes the dump does not say are taken to be on the first free ones", job.id
         )
-        for node, count in free.found(pods, left).items():
-            on[node] = on.get(node, 0) + count
-    return on
-
-
-def choice_of(plan: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return what every job gets by a plan of menus or of a placement."""
-    choice: Mapping[str, str] | None = plan.get("choice")
-    if choice is not None:
-        return choice
-    return {name.replace(*_BACK): one["option"] for name, one in plan["placement"].items()}
-
-
-def menus_of(instance: Any) -> Any:
-    """Return an instance of `read_dump` without its nodes; any other as it is."""
-    if not isinstance(instance, PlacementInstance):
-        return instance
-    jobs = []
-    for job in instance.jobs:
-        options = []
-        for option in job.options:
-            uses: dict[str, int] = {}
-            for pods in option.pods:
-                for resource, need in pods.needs.items():
-                    uses[resource] = uses.get(resource, 0) + need * pods.count
-            options.append(KnapsackOption(option.id, option.value, uses))
-        jobs.append(
-            KnapsackJob(
-                id=job.id.replace(*_BACK),
-                options=tuple(options),
-                required=False,
-                current=None if job.current is None else job.current.option,
-                tenant=job.tenant,
-            )
-        )
-    tenants = () if instance.tenants is UNSET else instance.tenants
-    pairs = {resource: 0 for job in jobs for option in job.options for resource in option.uses}
-    for tenant in tenants:
-        for resource, quota in tenant.quotas.items():
-            pairs[resource] = pairs.get(resource, 0) + quota.guarantee
-    return MultipleChoiceKnapsackInstance(
-        schema_version="1",
-        sense="maximize",
-        capacities=pairs,
-        jobs=tuple(jobs),
-        tenants=instance.tenants if tenants else UNSET,
-    )
-
-
-def moved(instance: Any, plan: Mapping[str, Any], job: str) -> int:
-    """Return how many pods of a running job, which keeps its option, are to be on other nodes."""
-    if not isinstance(instance, PlacementInstance):
-        return 0
-    name = job.replace(*_SLASH)
-    runs = next(one.current for one in instance.jobs if one.id == name)
-    if runs is None:
-        return 0
-    on: Mapping[str, Mapping[str, int]] = plan["placement"][name]["on"]
-    return sum(
-        max(0, count - on.get(name, {}).get(node, 0))
-        for name, nodes in runs.on.items()
-        for node, count in nodes.items()
-    )
-
-
-def assignment(plan: Mapping[str, Any], job: str) -> dict[str, dict[str, Any]]:
-    """Return where the pods of a job's pod sets lie, as Kueue's v1beta1 writes a topology assignment."""
-    found = {}
-    placed = plan.get("placement", {}).get(job.replace(*_SLASH), {"on": {}})
-    for name, on in placed["on"].items():
-        if not any(node.startswith(_APART) for node in on):
-            domains = [{"values": [node], "count": count} for node, count in sorted(on.items())]
-            found[name.partition("@")[0]] = {"levels": [HOST], "domains": domains}
-    return found
+        for values, count in domains:
+            lie(free.found(pods, min(count, left), topology.labels[-1], values))
+        lie({} if domains else free.found(pods, left))
+        lie({_NOWHERE: left})
+    return {node: count for node, count in on.items() if count}

@@ -17,12 +17,15 @@ from apportion.core.errors import Problem
 from apportion.instances.readers.kueue.dump import (
     Holder,
     Notes,
+    Objects,
     Pair,
+    Topology,
     amount_of,
     integer,
     mapping,
     name_of,
     objects_of,
+    requests_of,
 )
 
 __all__ = [
@@ -33,8 +36,8 @@ __all__ = [
     "jobs_of",
     "option_name",
     "parsed_option",
-    "requests_of",
     "runs_on",
+    "slices_of",
     "tolerates",
 ]
 
@@ -96,54 +99,6 @@ def parsed_option(name: str) -> tuple[Assigned, ...] | None:
     return tuple(found)
 
 
-_POD_FIELDS = (
-    "containers",
-    "initContainers",
-    "overhead",
-    "resources",
-    "nodeSelector",
-    "tolerations",
-    "restartPolicy",
-    "priorityClassName",
-    "terminationGracePeriodSeconds",
-    "dnsPolicy",
-    "schedulerName",
-    "securityContext",
-    "serviceAccountName",
-    "serviceAccount",
-    "volumes",
-    "automountServiceAccountToken",
-    "enableServiceLinks",
-)
-"""What counts, and what has no part in who may run where."""
-
-
-def requests_of(pod: Mapping[str, Any], name: str, notes: Notes) -> dict[str, int]:
-    """Return what a pod asks for by resource, as the scheduler counts it: init containers run one by one."""
-    notes.unused("Workload", name, "spec.podSets.template.spec", pod, _POD_FIELDS)
-    total: dict[str, int] = {}
-    first: dict[str, int] = {}
-    for container in objects_of(pod, "initContainers"):
-        own = _container(container, name, notes)
-        if container.get("restartPolicy") == "Always":
-            _raise(total, own, added=True)
-            _raise(first, total, added=False)
-        else:
-            _raise(first, {key: total.get(key, 0) + use for key, use in own.items()}, added=False)
-    for container in objects_of(pod, "containers"):
-        _raise(total, _container(container, name, notes), added=True)
-    _raise(total, first, added=False)
-    for resource, given in mapping(pod, "resources", "requests").items():
-        total[resource] = amount_of(given, resource, f"Workload {name} {resource}", notes)
-    overhead = mapping(pod, "overhead")
-    own = {
-        key: amount_of(given, key, f"Workload {name} overhead {key}", notes)
-        for key, given in overhead.items()
-    }
-    _raise(total, own, added=True)
-    return {resource: use for resource, use in sorted(total.items()) if use > 0}
-
-
 def runs_on(pod: Mapping[str, Any], flavor: Mapping[str, Any], keys: Iterable[str]) -> bool:
     """Tell whether a pod's node selector and tolerations let it run on a flavor.
 
@@ -176,16 +131,6 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     if operator == "Exists":
         return key in ("", taint.get("key"))
     return key == taint.get("key") and (toleration.get("value") or "") == (taint.get("value") or "")
-
-
-def _container(container: Mapping[str, Any], name: str, notes: Notes) -> dict[str, int]:
-    given = {**mapping(container, "resources", "limits"), **mapping(container, "resources", "requests")}
-    return {key: amount_of(value, key, f"Workload {name} {key}", notes) for key, value in given.items()}
-
-
-def _raise(total: dict[str, int], by: Mapping[str, int], *, added: bool) -> None:
-    for key, use in by.items():
-        total[key] = total.get(key, 0) + use if added else max(total.get(key, 0), use)
 
 
 _FLAVOR_FIELDS = ("nodeLabels", "nodeTaints", "tolerations", "topologyName")
@@ -269,7 +214,7 @@ class Job:
 
 
 def jobs_of(
-    objects: Mapping[str, list[Mapping[str, Any]]], queues: Mapping[str, Holder], notes: Notes
+    objects: Objects, queues: Mapping[str, Holder], topology: Topology | None, notes: Notes
 ) -> list[Job]:
     """Return the workloads that are pending or hold quota; others are noted.
 
@@ -298,7 +243,7 @@ def jobs_of(
             notes.add("pending workloads that are not active, or whose queue is held, are left out", name)
             continue
         before = len(notes.problems)
-        job = _job(entry, queues[queue], flavors, notes)
+        job = _job(entry, queues[queue], flavors, topology, notes)
         if len(notes.problems) > before:
             wrong = notes.problems[before].message
             del notes.problems[before:]
@@ -340,7 +285,7 @@ def _in_place(jobs: list[Job], replaces: Mapping[str, str]) -> list[Job]:
     return list(by_id.values())
 
 
-def _routes(objects: Mapping[str, list[Mapping[str, Any]]], notes: Notes) -> dict[tuple[str, str], str]:
+def _routes(objects: Objects, notes: Notes) -> dict[tuple[str, str], str]:
     """Return the cluster queue of every local queue, from its object or from an admitted workload."""
     found = {}
     for entry in objects["Workload"]:
@@ -359,7 +304,11 @@ def _route(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _job(
-    entry: Mapping[str, Any], queue: Holder, flavors: Mapping[str, Mapping[str, Any]], notes: Notes
+    entry: Mapping[str, Any],
+    queue: Holder,
+    flavors: Mapping[str, Mapping[str, Any]],
+    topology: Topology | None,
+    notes: Notes,
 ) -> Job:
     name, spec = name_of(entry), mapping(entry, "spec")
     admission = mapping(entry, "status", "admission")
@@ -374,7 +323,7 @@ def _job(
     if not admission:
         if any(one.name.strip("*+[]") != one.name for one in sets):
             notes.problems.append(Problem(f"Workload {name}", "a pod set's name has signs that no name has"))
-        for parts in _choices(sets, queue, flavors, name, notes):
+        for parts in _choices(sets, queue, flavors, topology, name, notes):
             called = option_name(parts)
             if called not in options:
                 options[called] = _uses(parts, sets)
@@ -414,6 +363,7 @@ def _choices(
     sets: Sequence[PodSet],
     queue: Holder,
     flavors: Mapping[str, Mapping[str, Any]],
+    topology: Topology | None,
     name: str,
     notes: Notes,
 ) -> Iterator[tuple[Assigned, ...]]:
@@ -451,10 +401,15 @@ def _choices(
         combined = list(product(*menus))
     for counts in product(*(one.counts for one in sets)):
         for chosen in combined:
-            yield tuple(
+            parts = tuple(
                 Assigned(one.name, count, choice)
                 for one, count, choice in zip(sets, counts, chosen, strict=True)
             )
+            why = None if topology is None else _unfit(parts, sets, queue, topology)
+            if why is None:
+                yield parts
+            else:
+                notes.add(f"choices of flavors that Kueue's topology rules out are no options: {why}", name)
 
 
 def _uses(parts: Sequence[Assigned], sets: Sequence[PodSet]) -> dict[Pair, int]:
@@ -554,3 +509,45 @@ def _seconds(entry: Mapping[str, Any], notes: Notes) -> float:
     except ValueError:
         notes.problems.append(Problem(f"Workload {name_of(entry)}", f"creationTimestamp is {given!r}"))
         return 0.0
+
+
+def slices_of(request: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes of the slices that a topology request asks for, by level; 0 where one is no number."""
+    slices = [(request.get("podSetSliceRequiredTopology"), request.get("podSetSliceSize"))]
+    for layer in objects_of(request, "podsetSliceRequiredTopologyConstraints"):
+        slices.append((layer.get("topology"), layer.get("size")))
+    return {str(level): integer(size, 0, "", Notes()) for level, size in slices if level}
+
+
+def _unfit(
+    parts: Sequence[Assigned], sets: Sequence[PodSet], queue: Holder, topology: Topology
+) -> str | None:
+    """Return why Kueue's flavor assigner gives pods of a topology no such flavors; ``None`` where it does.
+
+    Parameters
+    ----------
+    parts, sets
+        The choice, and the pod sets that make it.
+    queue, topology
+        Of the workload; pods that ask for no topology have one where all flavors of the queue have it.
+    """
+    own = {flavor for names, _ in queue.groups for flavor in names}
+    mixed = not own <= topology.flavors.keys()
+    groups: dict[Any, set[str]] = {}
+    for part, asked in zip(parts, sets, strict=True):
+        flavors, request = set(part.flavors.values()), asked.topology
+        if not request and mixed and flavors & topology.flavors.keys():
+            return "pods that ask for no topology have none, as their queue has flavors without one"
+        if not request:
+            continue
+        groups.setdefault(request.get("podSetGroupName") or (part.name,), set()).update(flavors)
+        if not flavors <= topology.flavors.keys():
+            return "a topology is asked for, and a flavor has none"
+        sizes = slices_of(request)
+        levels = {*sizes, *(str(request[key]) for key in ("required", "preferred") if request.get(key))}
+        if unknown := levels - {*topology.levels}:
+            return f"the topology has no level {min(unknown)}"
+        if any(size < 1 or part.count % size for size in sizes.values()):
+            return "slices are of one pod at least, and divide the count"
+    several = any(len(flavors) > 1 for flavors in groups.values())
+    return "pods that ask for a topology, and groups of them, take one flavor" if several else None

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from apportion.cluster.policies.rounds.cycle_state import TreeUsage
 from apportion.cluster.policies.rounds.quota_tree import Pair, Quota, QuotaTree, TreeNode
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem
-from apportion.instances.multiple_choice_knapsack import KnapsackJob, MultipleChoiceKnapsackInstance
-from apportion.instances.readers.kueue.dump import COHORT
-from apportion.instances.readers.kueue.topology import assignment, choice_of, menus_of, moved
+from apportion.instances.multiple_choice_knapsack import (
+    KnapsackJob,
+    KnapsackOption,
+    MultipleChoiceKnapsackInstance,
+)
+from apportion.instances.placement import PlacementInstance
+from apportion.instances.placement.placed import remarks
+from apportion.instances.readers.kueue.dump import COHORT, HOST
+from apportion.instances.readers.kueue.topology import APART, SLASH
 from apportion.instances.readers.kueue.workload_objects import SLICES, parsed_option
 from apportion.instances.tenants import Tree, tree_of
 
 __all__ = ["KueueDecision", "PodSetFlavors", "decisions"]
 
 
+_BACK = (":", "/")
+"""From a name of a placement to Kueue's."""
 _STOPS = ("preempt", "move", "resize")
 """Actions that end the pods that run now."""
 
@@ -95,12 +104,107 @@ def decisions(instance: Any, plan: Mapping[str, Any]) -> list[KueueDecision]:
     """
     from apportion.solving.api import check
 
-    menus = menus_of(instance)
+    menus = _menus_of(instance)
     _check_origin(menus)
     report = check(instance, plan)
     if not report.feasible:
         raise InvalidInstance(Problem("$.plan", "; ".join(map(str, report.violations))))
-    return _Decider(menus, choice_of(plan), partial(assignment, plan), partial(moved, instance, plan)).all()
+    places = _Domains(instance, plan) if isinstance(instance, PlacementInstance) else None
+    return _Decider(menus, _choice_of(plan), places).all()
+
+
+def _choice_of(plan: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return what every job gets by a plan of menus or of a placement."""
+    choice: Mapping[str, str] | None = plan.get("choice")
+    if choice is not None:
+        return choice
+    return {name.replace(*_BACK): one["option"] for name, one in plan["placement"].items()}
+
+
+def _menus_of(instance: Any) -> Any:
+    """Return an instance of `read_dump` without its nodes; any other as it is."""
+    if not isinstance(instance, PlacementInstance):
+        return instance
+    jobs = []
+    for job in instance.jobs:
+        options = []
+        for option in job.options:
+            uses: dict[str, int] = {}
+            for pods in option.pods:
+                for resource, need in pods.needs.items():
+                    uses[resource] = uses.get(resource, 0) + need * pods.count
+            options.append(KnapsackOption(option.id, option.value, uses))
+        jobs.append(
+            KnapsackJob(
+                id=job.id.replace(*_BACK),
+                options=tuple(options),
+                required=False,
+                current=None if job.current is None else job.current.option,
+                tenant=job.tenant,
+            )
+        )
+    tenants = () if instance.tenants is UNSET else instance.tenants
+    pairs = {resource: 0 for job in jobs for option in job.options for resource in option.uses}
+    for tenant in tenants:
+        for resource, quota in tenant.quotas.items():
+            pairs[resource] = pairs.get(resource, 0) + quota.guarantee
+    return MultipleChoiceKnapsackInstance(
+        schema_version="1",
+        sense="maximize",
+        capacities=pairs,
+        jobs=tuple(jobs),
+        tenants=instance.tenants if tenants else UNSET,
+    )
+
+
+class _Domains:
+    """The domains of a topology in which pods lie, before and after a plan.
+
+    They are nodes where the topology ends there, of which Kueue says no level above; else its lowest places.
+    """
+
+    def __init__(self, instance: PlacementInstance, plan: Mapping[str, Any]) -> None:
+        above = instance.levels[:-1]
+        self._levels = (HOST,) if instance.levels[-1] == HOST else above
+        self._at = {
+            node.names: tuple(node.at[level] for level in above)
+            for node in instance.nodes
+            if self._levels == above
+        }
+        self._instance, self._plan = instance, plan
+        self._before = {job.id: job.current.on for job in instance.jobs if job.current is not None}
+        self._after = {name: one["on"] for name, one in plan["placement"].items()}
+
+    def _counts(self, on: Mapping[str, Mapping[str, int]]) -> dict[str, Counter[tuple[str, ...]]]:
+        found: dict[str, Counter[tuple[str, ...]]] = {}
+        for name, nodes in on.items():
+            counts = found.setdefault(name, Counter())
+            for node, count in nodes.items():
+                counts[self._at.get(node, (node,))] += count
+        return found
+
+    def moved(self, job: str) -> int:
+        """Return how many pods of a running job, which keeps its option, are to be in other domains."""
+        before, after = (self._counts(on.get(job.replace(*SLASH), {})) for on in (self._before, self._after))
+        return sum((counts - after.get(name, Counter())).total() for name, counts in before.items())
+
+    def fits(self, job: str, option: str) -> str:
+        """Return in words how many pods of an option would fit on the nodes beside the plan."""
+        waits = next(one for one in self._instance.jobs if one.id == job.replace(*SLASH))
+        return "; ".join(
+            said.removeprefix(f"{option}: ")
+            for said in remarks(self._instance, waits, self._plan)
+            if said.startswith(f"{option}: ")
+        )
+
+    def assignments(self, job: str) -> dict[str, dict[str, Any]]:
+        """Return where the pods of a job's pod sets lie, as Kueue's v1beta1 writes a topology assignment."""
+        found = {}
+        for name, counts in self._counts(self._after.get(job.replace(*SLASH), {})).items():
+            if not any(values[-1].startswith(APART) for values in counts):
+                domains = [{"values": [*one], "count": count} for one, count in sorted(counts.items())]
+                found[name.partition("@")[0]] = {"levels": [*self._levels], "domains": domains}
+        return found
 
 
 class _Decider:
@@ -110,11 +214,10 @@ class _Decider:
         self,
         instance: MultipleChoiceKnapsackInstance,
         choice: Mapping[str, str],
-        places: Callable[[str], Mapping[str, dict[str, Any]]],
-        moved: Callable[[str], int],
+        places: _Domains | None,
     ) -> None:
         self._instance, self._choice = instance, choice
-        self._places, self._moved = places, moved
+        self._places = places
         self._tree = _quota_tree(instance)
         self._before, self._after = TreeUsage(self._tree), TreeUsage(self._tree)
         self._uses: dict[tuple[str, str], dict[Pair, int]] = {}
@@ -161,14 +264,14 @@ class _Decider:
             reason, why = self._why_it_is_stopped(job)
         elif job.current is None:
             action, why = "admit", self._why_admitted(job, chosen)
-        elif chosen == job.current and (pods_moved := self._moved(job.id)):
+        elif chosen == job.current and self._places and (pods_moved := self._places.moved(job.id)):
             action, why = "move", f"{pods_moved} of its pods make room on their nodes"
         elif chosen == job.current:
             action, why = "keep", "it runs and nobody else makes better use of what it holds"
         else:
             action, why = "resize", f"from {job.current}: {self._why_admitted(job, chosen)}"
         parts = () if chosen is None else parsed_option(chosen) or ()
-        on = self._places(job.id)
+        on = {} if self._places is None else self._places.assignments(job.id)
         pods = [PodSetFlavors(part.name, part.count, part.flavors, on.get(part.name)) for part in parts]
         stops = [{"spec": {"active": active}} for active in (False, True)] if action in _STOPS else []
         return KueueDecision(job.id, str(job.tenant), action, pods, reason, why, stops)
@@ -214,7 +317,7 @@ class _Decider:
     def _why_it_waits(self, job: KnapsackJob) -> str:
         """Return which quota lacks for the option that lacks least, or that others are served before it."""
         if not job.options:
-            return "it has no option: no flavor of its queue fits its pods"
+            return "it has no option: no flavor of its queue fits its pods and their topology request"
         queue = self._queue(job)
         lacking: list[list[str]] = []
         for option in job.options:
@@ -225,10 +328,12 @@ class _Decider:
                     if use > (room := self._after.available(queue, pair))
                 ]
             )
-        least = min(lacking, key=len)
-        if not least:
-            return "it would fit; the objective prefers to leave the quota free"
-        return "; ".join(least)
+        at = min(range(len(lacking)), key=lambda place: len(lacking[place]))
+        if lacking[at]:
+            return "; ".join(lacking[at])
+        if self._places is not None:
+            return f"its queue has the quota; {self._places.fits(job.id, job.options[at].id)}"
+        return "it would fit; the objective prefers to leave the quota free"
 
     def _queue(self, job: KnapsackJob) -> int:
         return self._tree.queues[str(job.tenant)]

@@ -12,7 +12,7 @@ import apportion
 from apportion.cli.main import main
 from apportion.explanation.kueue_decision import decisions
 from apportion.instances.readers.kueue import read_dump
-from apportion.instances.readers.kueue.topology import HOST
+from apportion.instances.readers.kueue.dump import HOST
 from tests.cli.calling import call
 from tests.instances.kueue.objects import dump, workload
 
@@ -240,19 +240,118 @@ def test_leader_and_workers_of_a_group_share_a_place() -> None:
     assert on <= {"n0", "n1"} or on <= {"n2", "n3"}
 
 
+def test_pods_say_their_nodes_where_the_topology_ends_above_them() -> None:
+    held = {"levels": [RACK], "domains": [{"values": ["r1"], "count": 2}]}
+    own = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": "team",
+            "annotations": {"kueue.x-k8s.io/workload": "w"},
+            "labels": {"kueue.x-k8s.io/tas": "true", "kueue.x-k8s.io/podset": "main"},
+        },
+        "spec": {"nodeName": "n3", "containers": [{"resources": {"requests": {GPU: "1"}}}]},
+        "status": {"phase": "Running"},
+    }
+    pods = [{**own, "metadata": {"name": f"w-{k}", **own["metadata"]}} for k in range(2)]
+    read = read_dump(dump(*site(levels=(RACK,)), asking("w", 2, 1, held, required=RACK), *pods))
+    assert read.instance.jobs[0].current.on == {"main": {"n3": 2}}
+    assert not any("first free ones" in line for line in read.notes)
+
+
+def test_what_stays_on_a_node_that_lost_a_gpu_stays_and_a_flavor_may_lose_all_nodes() -> None:
+    held = {"levels": [HOST], "domains": [{"values": ["n0"], "count": 1}]}
+    objects = [*site(), asking("runs", 1, 4, held)]
+    queue = next(one for one in objects if one["kind"] == "ClusterQueue")
+    queue["spec"]["preemption"] = {"withinClusterQueue": "Never"}
+    next(one for one in objects if one["metadata"]["name"] == "n0")["status"]["allocatable"][GPU] = "3"
+    assert any("nodes have less" in line for line in read_dump(dump(*objects)).notes)
+    _, found = decided(*objects, asking("new", 1, 1, required=HOST))
+    assert found["team/runs"].action == "keep" and "n0" not in places(found["team/new"])
+    queue["spec"]["resourceGroups"][0]["flavors"].append(
+        {"name": "c", "resources": [{"name": GPU, "nominalQuota": "8"}]}
+    )
+    objects.append(kueue("ResourceFlavor", "c", nodeLabels={"type": "c"}, topologyName="racks"))
+    asks = asking("new", 2, 4, required=RACK)
+    assert decided(*objects, asks)[1]["team/new"].action == "admit"
+    waits = decided(*objects, asking("new", 3, 4, required=RACK))[1]["team/new"]
+    assert waits.action == "wait" and "must lie in one rack" in waits.why
+
+
+@pytest.mark.parametrize(
+    ("count", "asked", "plain", "said"),
+    [
+        (1, {"required": "row"}, 0, "has no level row"),
+        (1, {"podSetSliceRequiredTopology": HOST}, 0, "slices are of one pod at least"),
+        (3, {"podSetSliceRequiredTopology": HOST, "podSetSliceSize": 2}, 0, "divide the count"),
+        (1, {}, 8, "pods that ask for no topology have none"),
+    ],
+)
+def test_choices_that_kueue_gives_to_nobody_leave_out_one_workload_alone(
+    count: int, asked: dict[str, Any], plain: int, said: str
+) -> None:
+    """A workload that can never be admitted was an error about the dump: nobody got anything."""
+    objects = [*site(plain=plain), asking("w", count, 6, **asked), asking("other", 1, 4, required=RACK)]
+    read = read_dump(dump(*objects))
+    assert any("no options" in line and said in line and "team/w" in line for line in read.notes)
+    assert [one.id for one in read.instance.jobs[0].options] == (["main*1[gpu=b]"] if plain else [])
+    _, found = decided(*objects)
+    assert found["team/other"].action == "admit"
+    if not plain:
+        assert found["team/w"].action == "wait" and "no option" in found["team/w"].why
+
+
+def test_pods_of_a_group_take_one_flavor_of_a_topology() -> None:
+    second = kueue("ResourceFlavor", "c", nodeLabels={"type": "c"}, topologyName="racks")
+    objects = site(second, *(node(f"c{k}", "r0", 4, type="c") for k in range(2)))
+    queue = next(one for one in objects if one["kind"] == "ClusterQueue")
+    flavors = queue["spec"]["resourceGroups"][0]["flavors"]
+    flavors.append({"name": "c", "resources": [{"name": GPU, "nominalQuota": "8"}]})
+    made = asking("w", 2, 2, required=RACK, podSetGroupName="g")
+    made["spec"]["podSets"].append(made["spec"]["podSets"][0] | {"name": "leader", "count": 1})
+    read = read_dump(dump(*objects, made))
+    assert [one.id for one in read.instance.jobs[0].options] == [
+        "main*2[gpu=a]+leader*1[gpu=a]",
+        "main*2[gpu=c]+leader*1[gpu=c]",
+    ]
+
+
+def test_what_runs_on_cordoned_and_tainted_nodes_stays() -> None:
+    """A cordon moved what runs there, and a taint made the round infeasible where it may not be stopped."""
+    held = {"levels": [HOST], "domains": [{"values": ["n0"], "count": 1}]}
+    objects = [*site(), asking("runs", 1, 2, held, required=RACK), asking("new", 1, 4, required=RACK)]
+    at = next(one for one in objects if one["metadata"]["name"] == "n0")
+    for spec in ({"unschedulable": True}, {"taints": [{"key": "full", "effect": "NoSchedule"}]}):
+        at["spec"] = spec
+        _, found = decided(*objects)
+        assert found["team/runs"].action == "keep" and places(found["team/runs"]) == {"n0": 1}
+        assert "n0" not in places(found["team/new"])
+    at["spec"] = {"taints": [{"key": "broken", "effect": "NoExecute"}]}
+    _, found = decided(*objects)
+    assert found["team/runs"].action == "move" and "n0" not in places(found["team/runs"])
+
+
+def test_a_node_is_called_as_its_label_says() -> None:
+    objects = [*site(), asking("w", 1, 4, required=HOST)]
+    for one in objects:
+        if one["kind"] == "Node":
+            one["metadata"]["name"] += ".example"
+    _, found = decided(*objects)
+    assert len(places(found["team/w"])) == 1 and not any(".example" in at for at in places(found["team/w"]))
+
+
 def test_a_topology_that_ends_at_racks_and_unknown_places() -> None:
     held = {"levels": [RACK], "domains": [{"values": ["r1"], "count": 2}]}
     read = read_dump(dump(*site(levels=(RACK,)), asking("w", 2, 2, held, required=RACK)))
-    assert read.instance.levels == (RACK, HOST)
+    assert read.instance.levels[0] == RACK and read.instance.levels[1] != HOST
     assert any("first free ones" in line for line in read.notes)
-    assert read.instance.jobs[0].current.on == {"main": {"n0": 2}}
+    assert read.instance.jobs[0].current.on == {"main": {"n2": 2}}
+    _, found = decided(*site(levels=(RACK,)), asking("w", 2, 2, held, required=RACK))
+    assert found["team/w"].action == "keep"
+    assert found["team/w"].pod_sets[0].topology_assignment == held
 
 
 def test_what_cannot_be_is_one_error_and_what_is_missing_a_line() -> None:
-    with pytest.raises(apportion.InvalidInstance, match="no level row"):
-        read_dump(dump(*site(), asking("w", 1, 1, required="row")))
-    with pytest.raises(apportion.InvalidInstance, match="size of slices"):
-        read_dump(dump(*site(), asking("w", 1, 1, podSetSliceRequiredTopology=HOST)))
     wrong = {"levels": [HOST], "slices": [{"domainCount": 3, "valuesPerLevel": [], "podCounts": {}}]}
     kept = read_dump(dump(*site(), asking("w", 2, 1, wrong)))
     assert any("has not 3 domains" in line for line in kept.notes)
