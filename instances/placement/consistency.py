@@ -152,7 +152,8 @@ def _noted_option(path: str, option: PlacementOption, site: Site, problems: list
                 problems.append(Problem(f"{where}.needs.pods", "must not be given: every pod takes one"))
             elif resource not in site.resources and (meant := did_you_mean(resource, site.resources)):
                 # without a namesake it may be what lost nodes had: such pods have no node
-                problems.append(Problem(f"{where}.needs.{resource}", f"no node has any{meant}"))
+                said = f"no node has any{meant} (where its nodes are gone, give another node 0 of it)"
+                problems.append(Problem(f"{where}.needs.{resource}", said))
 
 
 def _noted_level(path: str, level: Any, site: Site, problems: list[Problem]) -> None:

@@ -379,6 +379,10 @@ def _remove_nodes(instance: PlacementInstance, names: Iterable[str]) -> Placemen
                 path = {level: site.places[level][site.place[level][position]] for level in upper}
                 above = {level: full.rpartition("/")[2] for level, full in path.items()}
                 found.append(replace(group, names=node, at=above))
+    left = {resource for group in found for resource in group.capacity}
+    none = dict.fromkeys((name for name in site.resources if name not in {*left, PODS}), 0)
+    if none and found:  # its jobs wait for it, and its quotas stay
+        found[0] = replace(found[0], capacity={**found[0].capacity, **none})
     return replace(without_lost_places(remade(instance, nodes=tuple(found))))
 
 

@@ -137,6 +137,20 @@ def test_explanations_of_tiny_rounds_are_what_enumeration_says() -> None:
     assert min(seen["explained"], seen["rivals"], seen["what if"]) > 2
 
 
+def test_the_last_node_of_a_resource_may_be_lost() -> None:
+    """Pods that need it were taken for pods that mean another one, and the node could not leave."""
+    nodes = [{"names": "old", "capacity": {"a100": 4}}, {"names": "new", "capacity": {"h100": 4}}]
+    pods = {of: [{"name": "p", "count": 2, "needs": {of: 1}}] for of in ("a100", "h100")}
+    jobs = [{"id": of, "options": [{"id": "run", "value": 1.0, "pods": own}]} for of, own in pods.items()]
+    head = {"kind": "placement", "schema_version": "1", "levels": ["node"]}
+    session = apportion.Session(apportion.read({**head, "nodes": nodes, "jobs": jobs}))
+    assert session.decide().require()["placement"].keys() == {"a100", "h100"}
+    session.apply({"op": "remove_nodes", "nodes": ["new"]})
+    assert session.decide().require()["placement"].keys() == {"a100"}
+    with pytest.raises(apportion.InvalidInstance, match=r"did you mean 'a100'\? \(where its nodes are gone"):
+        apportion.read({**head, "nodes": nodes[:1], "jobs": jobs})
+
+
 def test_a_session_takes_rules_that_name_jobs_and_refuses_those_that_name_none() -> None:
     session = apportion.Session(apportion.read(TOLD))
     session.apply({"op": "set_fields", "fields": {"rules": [{"rule": "stay", "pods": ["a"]}]}})
