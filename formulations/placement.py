@@ -21,6 +21,7 @@ from apportion.instances.fields import remade
 from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.bundles import takes_bundles
 from apportion.instances.placement.choosers import MOST_SHAPES, program
+from apportion.instances.placement.first_fit import fit_all
 from apportion.instances.placement.goals import JobsStoppedGoal, is_much, names_of
 from apportion.instances.placement.kind import as_fixed, limit_tenants, maximizes
 from apportion.instances.placement.program import Form, PodsAt, Program
@@ -72,7 +73,13 @@ class PlacementMenus(OptionMenus):
         uses = [[_pods_of_size(option, size) for option in self._options] for size in sizes]
         needs = [", ".join(f"{need} {name}" for name, need in size) for size in sizes]
         names = [distinct(f"pods of {each}", taken) for each in needs]
-        self.model = _under(self.model, uses, list(sizes.values()), names)
+        rooms = list(sizes.values())
+        nowhere = [
+            int(option is not None and not _fits_alone(self._site, option)) for option in self._options
+        ]
+        if any(nowhere):
+            uses, rooms, names = [*uses, nowhere], [*rooms, 0], [*names, distinct("pods of no place", taken)]
+        self.model = _under(self.model, uses, rooms, names)
 
     def _chosen(self, choice: NDArray[np.int64]) -> list[PlacementOption | None]:
         """Return the option of every job; ``None`` for waiting, and for no row."""
@@ -89,12 +96,17 @@ class PlacementMenus(OptionMenus):
             return [[number[node] for own in all_ for node in Counter(own).elements()] for all_ in each]
 
         alone = not self._round.rules
-        return {_NODES: FormulatedPacking((*chosen,), lambda some: self._placing(choice, some), nodes, alone)}
+        packing = FormulatedPacking(
+            (*chosen,),
+            lambda some: _placing(self._asked(choice, some)),
+            nodes,
+            alone,
+            lambda: fit_all(self._asked(choice, [*chosen])),
+        )
+        return {_NODES: packing}
 
-    def _placing(self, choice: NDArray[np.int64], jobs: Sequence[int]) -> PlacementByShape:
-        """Return the ways to place the pods of these jobs as a choice has them, of others that have none."""
-        from apportion.formulations.placement_bundles import PlacementByBundle
-
+    def _asked(self, choice: NDArray[np.int64], jobs: Sequence[int]) -> PlacementInstance:
+        """Return the instance in which these jobs have what a choice says, and others have nothing."""
         inside, alone, placed = set(jobs), not self._round.rules, list[PlacementJob]()
         each = zip(self._round.jobs, self._chosen(choice), choice.tolist(), strict=True)
         for at, (job, option, row) in enumerate(each):
@@ -102,8 +114,7 @@ class PlacementMenus(OptionMenus):
                 placed += [remade(job, pinned=option.id)] if at in inside else []
             else:  # where rules speak of a job of which nothing is known, it may have anything
                 placed.append(job if row < 0 and not alone else _waiting(job, absent=row < 0))
-        asked = remade(self._round, jobs=tuple(placed))
-        return PlacementByBundle(asked) if takes_bundles(asked) else PlacementByShape(asked)
+        return remade(self._round, jobs=tuple(placed))
 
     def plan_on(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> Plan:
         """Return the plan of a choice whose pods were placed."""
@@ -134,6 +145,12 @@ class PlacementMenus(OptionMenus):
         return self
 
 
+def _placing(asked: PlacementInstance) -> PlacementByShape:
+    from apportion.formulations.placement_bundles import PlacementByBundle
+
+    return PlacementByBundle(asked) if takes_bundles(asked) else PlacementByShape(asked)
+
+
 def _waiting(job: PlacementJob, *, absent: bool) -> PlacementJob:
     """Return a job that waits, or that nobody knows anything of."""
     found = remade(job, required=False, pinned=None, forbidden=tuple(one.id for one in job.options))
@@ -148,6 +165,21 @@ def _under(
     capacities = np.append(model.capacities, np.array(rooms, dtype=np.int64))
     every: Any = beside(model.matrix, columns)
     return model.under(every, capacities, (*model.capacity_names, *names))
+
+
+def _fits_alone(site: Site, option: PlacementOption) -> bool:
+    """Return whether some place holds each kind of an option's pods, with nothing else on any node."""
+    free = {name: site.free(name) for name in site.limited}
+    everywhere = np.zeros(len(site.nodes), np.int64)
+    inside = everywhere if option.required is UNSET else site.place[option.required]
+    holds = np.ones(int(inside.max(initial=0)) + 1, np.bool_)
+    for pods in option.pods:
+        rooms = site.rooms(pods, free)
+        if pods.required is not UNSET:  # nodes count whose place holds all of these pods
+            own = site.place[pods.required]
+            rooms = np.where(np.bincount(own, rooms)[own] >= pods.fewest, rooms, 0)
+        holds &= np.bincount(inside, rooms, holds.size) >= pods.fewest
+    return bool(holds.any())
 
 
 def _pods_of_size(option: PlacementOption | None, size: _Size) -> int:

@@ -31,7 +31,7 @@ from apportion.instances.placement.schema import (
 from apportion.instances.placement.site import site_of
 from apportion.instances.tenants.ledger import is_tenanted
 
-__all__ = ["first_fit"]
+__all__ = ["first_fit", "fit_all"]
 
 _FEW = 1_000
 """Pairs of a pod and a node below which a search needs no help."""
@@ -81,6 +81,19 @@ def first_fit(
     return max(good, key=itemgetter(0), default=(0.0, None))[1]
 
 
+def fit_all(instance: PlacementInstance) -> dict[str, Any] | None:
+    """Return a plan in which every job that may not wait has something, found job by job; ``None`` for none.
+
+    Jobs with the largest pods come first.
+    """
+    fit = _FirstFit(instance)
+    if not fit.begins():
+        return None
+    fit.fill(sorted(instance.jobs, key=fit.size, reverse=True), lambda: False)
+    done = all(job.may_wait or job.id in fit.plan for job in instance.jobs)
+    return {"placement": fit.plan} if done and fit.keeps_rules() else None
+
+
 class _FirstFit:
     """A plan in the making, and what it leaves free.
 
@@ -114,6 +127,12 @@ class _FirstFit:
         taken = {name: sum(one.count * one.takes(name) for one in option.pods) for name in self._free}
         return max(amount / self._whole[name] for name, amount in taken.items())
 
+    def size(self, job: PlacementJob) -> tuple[float, float]:
+        """Return the greatest share of a resource that a pod of a job takes, and all of its pods together."""
+        each = (one for option in job.options if job.admits(option.id) for one in option.pods)
+        pod = max((one.takes(name) / own for one in each for name, own in self._whole.items()), default=0.0)
+        return pod, max(map(self._share, job.options), default=0.0)
+
     def begins(self) -> bool:
         """Take what must stay as it is, or all that runs where a rule wants that; return whether one does."""
         for every in (False, True):
@@ -121,7 +140,7 @@ class _FirstFit:
                 runs = self.present.get(job.id)
                 if runs is not None and (job.fixed or every) and job.id not in self.plan:
                     self._take(job, _option(job, runs), runs["on"])
-            if self._keeps_rules():
+            if self.keeps_rules():
                 return True
         return False
 
@@ -145,7 +164,7 @@ class _FirstFit:
         before = self.state()
         for job in jobs:
             self._place(job, alone=len(jobs) == 1)
-        if len(jobs) > 1 and not self._keeps_rules():
+        if len(jobs) > 1 and not self.keeps_rules():
             self.back_to(before)
             half = len(jobs) // 2
             self.fill(jobs[:half], late)
@@ -186,7 +205,7 @@ class _FirstFit:
             for on in self._ways(job, option):
                 self._take(job, option, on)
                 self._tried += 1
-                if not alone or self._keeps_rules():
+                if not alone or self.keeps_rules():
                     return
                 self._drop(job)
 
@@ -217,7 +236,7 @@ class _FirstFit:
                 for name, free in self._free.items():
                     free[self._site.number[node]] -= sign * count * pods.takes(name)
 
-    def _keeps_rules(self) -> bool:
+    def keeps_rules(self) -> bool:
         return next(broken_rules(Placed(self.instance, self._site, self.plan)), None) is None
 
     def _ways(self, job: PlacementJob, option: PlacementOption) -> Iterator[_Found]:

@@ -67,12 +67,15 @@ class FormulatedPacking:
         ``nodes(plan)``: the nodes of every job's pods in a plan of it.
     parts
         Whether some of the jobs that cannot be placed show that all of them cannot.
+    job_by_job
+        A plan of all of them found without that formulation; ``None`` where none was found.
     """
 
     jobs: tuple[int, ...]
     formulation: Callable[[Sequence[int]], Any]
     nodes: Callable[[Any], list[list[int]]]
     parts: bool
+    job_by_job: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,7 +315,9 @@ def _packed_as_formulated(packing: FormulatedPacking, seconds: float | None) -> 
     from apportion.solvers.packing.few_moves import Placement
 
     until = math.inf if seconds is None else perf_counter() + seconds
-    plan = _placed_plan(packing.formulation(packing.jobs), until)
+    plan = packing.job_by_job()
+    if plan is None:
+        plan = _placed_plan(packing.formulation(packing.jobs), until)
     if plan is not None and plan is not False:
         return Placement([*map(tuple, packing.nodes(plan))], proven=False)
     core = list(packing.jobs)
