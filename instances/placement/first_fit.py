@@ -90,8 +90,9 @@ def fit_all(instance: PlacementInstance) -> dict[str, Any] | None:
     if not fit.begins():
         return None
     fit.fill(sorted(instance.jobs, key=fit.size, reverse=True), lambda: False)
+    plan = {"placement": fit.plan}
     done = all(job.may_wait or job.id in fit.plan for job in instance.jobs)
-    return {"placement": fit.plan} if done and fit.keeps_rules() else None
+    return plan if done and check(instance, plan).feasible else None
 
 
 class _FirstFit:
