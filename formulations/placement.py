@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
@@ -15,15 +16,16 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
+from apportion.core.errors import InvalidOption
 from apportion.formulations.multiple_choice import OptionMenus
 from apportion.formulations.protocol import Plan
 from apportion.instances.fields import remade
 from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.bundles import takes_bundles
 from apportion.instances.placement.choosers import MOST_SHAPES, program
-from apportion.instances.placement.first_fit import fit_all
+from apportion.instances.placement.first_fit import fit_all, fit_most
 from apportion.instances.placement.goals import JobsStoppedGoal, is_much, names_of
-from apportion.instances.placement.kind import as_fixed, limit_tenants, maximizes
+from apportion.instances.placement.kind import as_fixed, is_told_by_options, limit_tenants, maximizes
 from apportion.instances.placement.program import Form, PodsAt, Program
 from apportion.instances.placement.schema import PlacementJob, PlacementOption
 from apportion.instances.placement.site import Site, site_of
@@ -34,7 +36,7 @@ from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack, Sense
 from apportion.models.packing import FormulatedPacking
 from apportion.models.uses import beside
 
-__all__ = ["PlacementByShape", "PlacementMenus"]
+__all__ = ["PlacementByOption", "PlacementByShape", "PlacementMenus"]
 
 _NODES = "nodes"
 _MOST_SIZES = 32
@@ -57,10 +59,16 @@ class PlacementMenus(OptionMenus):
 
     relaxes = True
 
+    _job_by_job = False
+    """Whether no formulation is made of where the pods of a choice lie."""
+
     def __init__(self, instance: PlacementInstance) -> None:
         super().__init__(instance)
-        if not is_tenanted(instance):
-            return
+        if is_tenanted(instance):
+            self._held_to_nodes(instance)
+
+    def _held_to_nodes(self, instance: PlacementInstance) -> None:
+        """Hold the menus to how many pods of every size fit on nodes, and to options that fit somewhere."""
         self._round: PlacementInstance = copy(as_fixed(instance))
         # where pods lie is asked of what keeps the limits of tenants, whatever it is worth
         for field, given in (("tenants", UNSET), ("fairness", UNSET), ("goals", (JobsStoppedGoal(),))):
@@ -95,15 +103,25 @@ class PlacementMenus(OptionMenus):
             each = [[there.get(one.name, {}) for one in pods] for pods, there in on]
             return [[number[node] for own in all_ for node in Counter(own).elements()] for all_ in each]
 
+        def placing(some: Sequence[int]) -> PlacementByShape:
+            from apportion.formulations.placement_bundles import PlacementByBundle
+
+            asked = self._asked(choice, some)
+            return PlacementByBundle(asked) if takes_bundles(asked) else PlacementByShape(asked)
+
         alone = not self._round.rules
         packing = FormulatedPacking(
             (*chosen,),
-            lambda some: _placing(self._asked(choice, some)),
+            None if self._job_by_job else placing,
             nodes,
             alone,
-            lambda: fit_all(self._asked(choice, [*chosen])),
+            lambda: self._fitted(choice, chosen),
         )
         return {_NODES: packing}
+
+    def _fitted(self, choice: NDArray[np.int64], jobs: Iterable[int]) -> Plan | None:
+        """Return a plan of a choice found job by job, ``None`` for none."""
+        return fit_all(self._asked(choice, [*jobs]))
 
     def _asked(self, choice: NDArray[np.int64], jobs: Sequence[int]) -> PlacementInstance:
         """Return the instance in which these jobs have what a choice says, and others have nothing."""
@@ -137,7 +155,9 @@ class PlacementMenus(OptionMenus):
         found, rows = copy(self), choice[choice >= 0]
         use = np.zeros(self.model.num_options, dtype=np.int64)
         use[rows] = 1
-        found.model = _under(self.model, [use], [rows.size - 1], ["excluded"])
+        found.model = _under(
+            self.model, [use], [rows.size - 1], [distinct("excluded", self.model.capacity_names)]
+        )
         return found
 
     def provable(self) -> PlacementMenus:
@@ -145,10 +165,75 @@ class PlacementMenus(OptionMenus):
         return self
 
 
-def _placing(asked: PlacementInstance) -> PlacementByShape:
-    from apportion.formulations.placement_bundles import PlacementByBundle
+class PlacementByOption(PlacementMenus):
+    """The menus, and choices that are placed job by job: decided where the best choice is placed so.
 
-    return PlacementByBundle(asked) if takes_bundles(asked) else PlacementByShape(asked)
+    Later goals are counted in the plan. Stops are bounded by the menus, and what is not negative by 0.
+
+    Raises
+    ------
+    InvalidOption
+        If there are rules, or more is wanted than options say by themselves.
+    """
+
+    _job_by_job = True
+    narrows = False
+    """Whether `packings` have less than the nodes."""
+
+    def __init__(self, instance: PlacementInstance) -> None:
+        super().__init__(instance)
+        if not is_told_by_options(instance, 0):
+            raise InvalidOption("formulation by_option takes values of options alone, and no rules")
+        if not is_tenanted(instance):
+            self._held_to_nodes(instance)
+        self._placed = dict[bytes, Plan]()
+        cost = {
+            job.id: job.stop_cost
+            for job in instance.jobs
+            if job.current is not None and any(map(sum, (on.values() for on in job.current.on.values())))
+        }
+        costs = np.array([cost.get(job.id, 0) for job in instance.jobs], dtype=np.int64)
+        given = np.array([option is not None for option in self._options], dtype=np.int64)
+        stops, none = -costs[self.model.job_of_option()] * given, np.zeros_like(given)
+        self.model = replace(
+            self.model,
+            goals=tuple(
+                Goal(name, stops, "minimize", int(costs.sum()))
+                if isinstance(goal, JobsStoppedGoal)
+                else Goal(name, none, "minimize")
+                for name, goal in [*zip(names_of(instance.wanted), instance.wanted, strict=True)][1:]
+            ),
+        )
+
+    def provable(self) -> PlacementByOption:
+        """Return the menus under no capacity: a certificate speaks of single nodes."""
+        found = copy(self)
+        found.model = self.model.without_capacities()
+        return found
+
+    def present(self) -> None:
+        """Return ``None``: who is stopped and moved is a goal of the instance's own."""
+
+    def pod_menus(self) -> None:
+        """Return ``None``: choices are found by option."""
+
+    def moves_few(self, choice: NDArray[np.int64], placed: Mapping[str, Sequence[Sequence[int]]]) -> bool:
+        """Return True: no rule limits moves."""
+        del choice, placed
+        return True
+
+    def placed_near(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> NDArray[np.int64] | None:
+        """Return a choice close by that was placed: of those who find no room others have what is left."""
+        each = zip(self._round.jobs, self._chosen(choice), strict=True)
+        names = {job.id: option.id for job, option in each if option is not None}
+        plan = fit_most(self._round, names, late)
+        found = None if plan is None else self.choice(plan)
+        if found is not None and plan is not None:
+            self._placed = {found.tobytes(): plan}
+        return found
+
+    def _fitted(self, choice: NDArray[np.int64], jobs: Iterable[int]) -> Plan | None:
+        return self._placed.get(choice.tobytes()) or super()._fitted(choice, jobs)
 
 
 def _waiting(job: PlacementJob, *, absent: bool) -> PlacementJob:

@@ -350,6 +350,10 @@ class PlacedTenantedMenus(TenantedMenus):
 
     def provable(self) -> PlacedTenantedMenus:
         """Return the same with those capacities only that a certificate can name."""
+        if self._inner.model.num_capacities > self._inner.provable().model.num_capacities == 0:
+            found = copy(self)
+            found.model = self.model.without_capacities()
+            return found
         return self.cut_by(self.weighed, ()) if self.excluded else self
 
     def cut_by(self, weighed: tuple[_Cut, ...], excluded: tuple[_Cut, ...]) -> PlacedTenantedMenus:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
-from apportion.solving.pipeline import compiled, entry_of
+from apportion.solving.call import entry_of
+from apportion.solving.pipeline import compiled
 
 __all__ = ["Answer", "CannotTake", "Limits", "Row", "Task", "Watch", "coupling_rows"]
 

@@ -9,7 +9,7 @@ taken out again and all that wait are tried anew, which stays if it is worth as 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from random import Random
 from typing import Any, Literal
@@ -31,7 +31,7 @@ from apportion.instances.placement.schema import (
 from apportion.instances.placement.site import site_of
 from apportion.instances.tenants.ledger import is_tenanted
 
-__all__ = ["first_fit", "fit_all"]
+__all__ = ["first_fit", "fit_all", "fit_most"]
 
 _FEW = 1_000
 """Pairs of a pod and a node below which a search needs no help."""
@@ -84,15 +84,50 @@ def first_fit(
 def fit_all(instance: PlacementInstance) -> dict[str, Any] | None:
     """Return a plan in which every job that may not wait has something, found job by job; ``None`` for none.
 
-    Jobs with the largest pods come first.
+    Those that run stay where they are, if that leaves a plan; of others the largest pods come first.
     """
     fit = _FirstFit(instance)
     if not fit.begins():
         return None
-    fit.fill(sorted(instance.jobs, key=fit.size, reverse=True), lambda: False)
+    begun, sized = fit.state(), sorted(instance.jobs, key=fit.size, reverse=True)
+    running = [job for job in sized if job.id in fit.present]
+    for first in (running, []) if running else ([],):
+        fit.back_to(begun)
+        fit.fill([*first, *(job for job in sized if job not in first)], lambda: False)
+        plan = {"placement": fit.plan}
+        done = all(job.may_wait or job.id in fit.plan for job in instance.jobs)
+        if done and check(instance, plan).feasible:
+            return plan
+    return None
+
+
+def fit_most(
+    instance: PlacementInstance, chosen: Mapping[str, str], late: Callable[[], bool]
+) -> dict[str, Any] | None:
+    """Return a plan in which jobs have the options chosen for them, as far as these are placed job by job.
+
+    Who finds no room, and who was to wait, gets the best of what is left; ``None`` where a rule is broken.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    chosen
+        Options by job.
+    late
+        Whether the time is over for more than those that were chosen.
+    """
+    fit = _FirstFit(instance)
+    if not fit.begins():
+        return None
+    sized = sorted((job for job in instance.jobs if job.id in chosen), key=fit.size, reverse=True)
+    for job in sorted(sized, key=lambda job: job.id not in fit.present):
+        if job.id not in fit.plan:
+            fit.take_first(job, option_of(job, chosen[job.id]))
+    if not late():
+        fit.fill(fit.orders[0], late)
     plan = {"placement": fit.plan}
-    done = all(job.may_wait or job.id in fit.plan for job in instance.jobs)
-    return plan if done and check(instance, plan).feasible else None
+    return plan if check(instance, plan).feasible else None
 
 
 class _FirstFit:
@@ -197,6 +232,12 @@ class _FirstFit:
     def back_to(self, state: _State) -> None:
         """Have what there was."""
         self.plan, self._worths, self._free = _copied(state)
+
+    def take_first(self, job: PlacementJob, option: PlacementOption | None) -> None:
+        """Give a job an option where it is placed first, if anywhere."""
+        on = None if option is None else next(self._ways(job, option), None)
+        if option is not None and on is not None:
+            self._take(job, option, on)
 
     def _place(self, job: PlacementJob, *, alone: bool) -> None:
         """Give a job its best option that has a place, under the rules if alone."""

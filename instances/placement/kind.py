@@ -19,6 +19,7 @@ from apportion.instances.kind import Edits, ProblemType, WayIn, Wording
 from apportion.instances.options import Option, OptionSet
 from apportion.instances.placement.goals import (
     JobsStoppedGoal,
+    LevelsClimbedGoal,
     PodsMovedGoal,
     ValueGoal,
     is_all_value,
@@ -41,10 +42,23 @@ from apportion.instances.tenants.tree import tree_of
 if TYPE_CHECKING:
     from apportion.instances.placement.program import Program
 
-__all__ = ["PLACEMENT", "as_fixed", "limit_tenants", "maximizes"]
+__all__ = [
+    "PLACEMENT",
+    "as_fixed",
+    "has_many_shapes",
+    "is_told_by_options",
+    "limit_tenants",
+    "maximizes",
+    "needs_no_bundles",
+]
 
 _MOST_PAIRS = 20_000
 """Pairs of a job that is placed and a node up to which it is asked who would make room for another one."""
+_SOME_SHAPES = 4_000
+_MANY_SHAPES = 100_000
+"""Pairs of an option and a node from which on shapes take longer to make than there is time."""
+_COUNTED = (JobsStoppedGoal, PodsMovedGoal, LevelsClimbedGoal)
+"""Goals after the first that are counted in a plan and never negative."""
 
 
 def maximizes(instance: PlacementInstance) -> bool:
@@ -108,6 +122,39 @@ def _sums(instance: PlacementInstance) -> bool:
     running = any(job.current is not None for job in instance.jobs)
     sums = is_all_value(instance.wanted[0], running=running) and not any(one.value_at for one in pods)
     return sums and bool(instance.jobs)
+
+
+def is_told_by_options(instance: PlacementInstance, least: int | None = None) -> bool:
+    """Return whether what options add up to may decide an instance, of many options and nodes, without rules.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    least
+        Pairs of an option and a node that it has at least; of fewer all shapes are soon made.
+    """
+    from apportion.instances.placement.site import site_of
+
+    pods = (pods for job in instance.jobs for option in job.options for pods in option.pods)
+    elastic = any(one.fewest != one.count for one in pods)
+    if instance.rules or elastic or not all(isinstance(goal, _COUNTED) for goal in instance.wanted[1:]):
+        return False
+    pairs = sum(len(job.options) for job in instance.jobs) * len(site_of(instance).nodes)
+    return pairs >= (_SOME_SHAPES if least is None else least) and _sums(instance)
+
+
+def needs_no_bundles(instance: PlacementInstance) -> bool:
+    """Return whether options may decide an instance sooner than bundles of nodes: these have no patterns."""
+    from apportion.instances.placement.bundles import bundled_site
+
+    site = bundled_site(instance)
+    return site is not None and not site.has_patterns and is_told_by_options(instance)
+
+
+def has_many_shapes(instance: PlacementInstance) -> bool:
+    """Return whether options are on so many nodes that no model of where their pods lie is made in time."""
+    return is_told_by_options(instance, _MANY_SHAPES)
 
 
 def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:

@@ -24,13 +24,14 @@ import apportion
 from apportion.instances.kinds import kind_of
 from apportion.instances.options import goal_values
 from apportion.instances.placement import bundles
+from apportion.instances.placement import kind as placement_kind
 from apportion.io.stored import document, verify
 from tests.hunt import truth_placement as truth
 from tests.hunt.draw_placement import RULES, instance
 
 __all__ = ["drawn", "wrong"]
 
-_FIRST_BUNDLES = "bundles, then shapes"
+_FIRST_BUNDLES, _FIRST_OPTIONS = "bundles, then shapes", "options, then shapes"
 _PAIRS = tuple(itertools.combinations_with_replacement(RULES, 2))
 
 
@@ -44,11 +45,15 @@ def drawn(number: int, seed: int = 1) -> tuple[Random, dict[str, Any]]:
 def wrong(rng: Random, told: dict[str, Any], backend: str = "auto", *, plans: bool = False) -> Iterator[str]:
     """Yield what is wrong with the answer to a round."""
     given: Any = apportion.read(told)
-    way = rng.choice(("by_pod", "by_bundle", None, _FIRST_BUNDLES))
-    # as on many nodes: what bundles leave open is closed by placed shapes
+    way = rng.choice(("by_pod", "by_bundle", None, _FIRST_BUNDLES, _FIRST_OPTIONS))
+    if way == _FIRST_OPTIONS:
+        told = {**told, "rules": []}
+        given = apportion.read(told)
+    # as on many nodes: what bundles or options leave open is closed by placed shapes
     few = {"_MANY_PODS": 0, "_FEWER": 0} if way == _FIRST_BUNDLES else {}
-    with patch.multiple(bundles, **few) if few else nullcontext():
-        named = None if way == _FIRST_BUNDLES else way
+    some = patch.object(placement_kind, "_SOME_SHAPES", 0) if way == _FIRST_OPTIONS else nullcontext()
+    with some, patch.multiple(bundles, **few) if few else nullcontext():
+        named = None if way in (_FIRST_BUNDLES, _FIRST_OPTIONS) else way
         solution: Any = apportion.solve(given, backend=backend, time_limit=60.0, formulation=named)
     expected = truth.best(told)
     if way == "by_bundle" and solution.termination == "node_limit":

@@ -137,6 +137,22 @@ def test_explanations_of_tiny_rounds_are_what_enumeration_says() -> None:
     assert min(seen["explained"], seen["rivals"], seen["what if"]) > 2
 
 
+def test_options_alone_say_nothing_of_rules_and_places() -> None:
+    given = apportion.read(TOLD)
+    told = apportion.solve(given, formulation="by_option")
+    assert (told.termination, told.objective) == ("optimal", apportion.solve(given).objective)
+    assert told.certificate.multipliers is None and verify(given, document(told)).ok
+    worth = {**TOLD["jobs"][0]["options"][0]["pods"][0], "value_at": {"n0": 1.0}}
+    option = {**TOLD["jobs"][0]["options"][0], "pods": [worth]}
+    for wrong in (
+        {"rules": [{"rule": "drain", "nodes": ["n0"]}]},
+        {"goals": [{"goal": "value"}, {"goal": "used", "level": "rack"}]},
+        {"jobs": [{**TOLD["jobs"][0], "options": [option]}]},
+    ):
+        with pytest.raises(apportion.InvalidOption, match="values of options alone"):
+            apportion.solve(apportion.read({**TOLD, **wrong}), formulation="by_option")
+
+
 def test_the_last_node_of_a_resource_may_be_lost() -> None:
     """Pods that need it were taken for pods that mean another one, and the node could not leave."""
     nodes = [{"names": "old", "capacity": {"a100": 4}}, {"names": "new", "capacity": {"h100": 4}}]

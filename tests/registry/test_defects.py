@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from apportion.cli.main import main
-from apportion.solving.registry import DEFECTS, backends, known_defects
+from apportion.solvers.general.guard import DEFECTS, known_defects
+from apportion.solving.registry import backends
 from tests.cli.calling import call
 
 

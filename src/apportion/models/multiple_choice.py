@@ -337,6 +337,10 @@ class MultipleChoiceKnapsack(Ragged):
             goals=self.goals,
         )
 
+    def without_capacities(self) -> MultipleChoiceKnapsack:
+        """Return these menus where everybody may have anything."""
+        return self.under(np.zeros((self.num_options, 0), np.int64), np.zeros(0, np.int64), ())
+
     def spliced(
         self, splice: Splice, fresh: MultipleChoiceKnapsack, capacities: NDArray[np.int64]
     ) -> MultipleChoiceKnapsack:

@@ -62,7 +62,8 @@ class FormulatedPacking:
     jobs
         Jobs that have pods.
     formulation
-        ``formulation(jobs)``: a `KnapsackFormulation` of the ways to place the pods of these jobs.
+        ``formulation(jobs)``: a `KnapsackFormulation` of the ways to place the pods of these jobs; ``None``
+        where none is to be made.
     nodes
         ``nodes(plan)``: the nodes of every job's pods in a plan of it.
     parts
@@ -72,7 +73,7 @@ class FormulatedPacking:
     """
 
     jobs: tuple[int, ...]
-    formulation: Callable[[Sequence[int]], Any]
+    formulation: Callable[[Sequence[int]], Any] | None
     nodes: Callable[[Any], list[list[int]]]
     parts: bool
     job_by_job: Callable[[], Any]

@@ -27,8 +27,8 @@ from apportion.instances.tenants.check import exceeded_today
 from apportion.instances.tenants.ledger import is_tenanted, shares_are_due
 from apportion.models.multiple_choice import Goal, MultipleChoiceKnapsack
 from apportion.solving import registry
-from apportion.solving.call import Subject, kind_of_any
-from apportion.solving.pipeline import Compiler, compiled, entry_of, solved, structured
+from apportion.solving.call import Subject, entry_of, kind_of_any
+from apportion.solving.pipeline import Compiler, compiled, solved, structured
 
 if TYPE_CHECKING:
     from apportion.solvers.strict_order import Answer, InOrder, Integers

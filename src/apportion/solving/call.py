@@ -1,17 +1,20 @@
-"""What one solve call was asked, and its log: how long every phase took, and what was refused on the way."""
+"""What one solve call was asked and in which formulation, and its log: seconds by phase, what was refused."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
 
+from apportion.core.extension_points import loaded
 from apportion.core.options import SolveOptions
 from apportion.instances.kinds import Instance, ProblemType, kind_of
+from apportion.instances.tenants.ledger import is_tenanted
 from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.compiled_model import ARRAYS, ASSIGNMENT
+from apportion.solving.registry import FORMULATIONS, FormulationEntry, formulation
 
-__all__ = ["Call", "Log", "Subject", "kind_of_any"]
+__all__ = ["Call", "Log", "Subject", "alternative", "entry_of", "kind_of_any"]
 
 
 Subject = Instance | MultipleChoiceKnapsack | Assignment
@@ -23,6 +26,33 @@ def kind_of_any(subject: Subject) -> ProblemType:
     if isinstance(subject, Assignment):
         return ASSIGNMENT
     return ARRAYS if isinstance(subject, MultipleChoiceKnapsack) else kind_of(subject)
+
+
+def entry_of(subject: Subject, name: str | None) -> FormulationEntry:
+    """Return the formulation of a name; without one the first of the kind that takes what is solved.
+
+    Raises
+    ------
+    InvalidOption
+        If the kind has none of that name.
+    """
+    kind = kind_of_any(subject)
+    first = formulation(kind.name, name)
+    for is_large, other in first.where_large if name is None else ():
+        if loaded(is_large)(subject):
+            return formulation(kind.name, other)
+    if name is not None or first.produces == "knapsack" or not is_tenanted(subject):
+        return first
+    sums = kind.option_set is not None and kind.option_set.sums(subject)
+    entries = FORMULATIONS[kind.name].values()
+    return next(one for one in entries if (one.produces == "knapsack" if sums else one.levels is not None))
+
+
+def alternative(subject: Subject, which: tuple[str, str] | None) -> FormulationEntry | None:
+    """Return the formulation that an entry names where what it asks of an instance is so, else ``None``."""
+    if which is None or not loaded(which[0])(subject):
+        return None
+    return formulation(kind_of_any(subject).name, which[1])
 
 
 class Log:

@@ -29,6 +29,7 @@ __all__ = [
     "certified_bound",
     "checked_plan",
     "closed",
+    "is_decided",
     "is_open",
     "judge",
     "outward",
@@ -271,6 +272,15 @@ def is_open(solution: Solution) -> bool:
     if solution.termination is Termination.OPTIMAL:
         return not all(goal.proven for goal in solution.goals)
     return solution.termination in (Termination.NODE_LIMIT, Termination.SOLUTION_LIMIT)
+
+
+def is_decided(solution: Solution) -> bool:
+    """Return whether nothing is left to ask: all goals are decided, or there is no plan, or it was ended."""
+    ended = (Termination.INFEASIBLE, Termination.INTERRUPTED)
+    return solution.termination in ended or (
+        solution.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
+        and all(goal.proven for goal in solution.goals)
+    )
 
 
 def closed(found: Solution, call: Call, by: Callable[[Call, Any, KnownBound | None], Solution]) -> Solution:

@@ -280,7 +280,8 @@ class _PlacedSearch:
         kept = provable.model.num_capacities
         known = Start(self._best, hint=None if self._prices is None else self._prices[:kept])
         if outcome.multipliers is not None:
-            outcome = replace(outcome, multipliers=np.asarray(outcome.multipliers)[:kept])
+            named = np.asarray(outcome.multipliers)[:kept] if kept else None
+            outcome = replace(outcome, multipliers=named)
         return Asked(outcome, point, provable, known, plan)
 
 
@@ -316,10 +317,12 @@ def _packed_as_formulated(packing: FormulatedPacking, seconds: float | None) -> 
 
     until = math.inf if seconds is None else perf_counter() + seconds
     plan = packing.job_by_job()
-    if plan is None:
+    if plan is None and packing.formulation is not None:
         plan = _placed_plan(packing.formulation(packing.jobs), until)
     if plan is not None and plan is not False:
         return Placement([*map(tuple, packing.nodes(plan))], proven=False)
+    if packing.formulation is None:
+        return Placement(None, proven=False)
     core = list(packing.jobs)
     for job in packing.jobs if plan is False and packing.parts else ():
         fewer = [one for one in core if one != job]

@@ -17,7 +17,6 @@ from typing import Any, cast
 import numpy as np
 
 from apportion.core.errors import BackendUnavailable, InvalidOption
-from apportion.core.extension_points import loaded
 from apportion.core.interruption import defer_interrupt, released
 from apportion.core.options import KnownBound, Multipliers, SolveOptions, Start
 from apportion.core.outcome import Outcome, Termination
@@ -38,7 +37,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.general.guard import engines_noted
 from apportion.solving import registry
 from apportion.solving.attempt import Attempt, attempt
-from apportion.solving.call import Call, Log, Subject, kind_of_any
+from apportion.solving.call import Call, Log, Subject, alternative, entry_of, kind_of_any
 from apportion.solving.compiled_model import (
     AssignmentRelaxation,
     BareAssignment,
@@ -49,16 +48,15 @@ from apportion.solving.compiled_model import (
     rows_of,
 )
 from apportion.solving.exact_recheck import SHARE, cross_check, cross_checked, decided_exactly, untested
-from apportion.solving.judge import Checked, certified_bound, closed, is_open, judge, usable
+from apportion.solving.judge import Checked, certified_bound, closed, is_decided, is_open, judge, usable
 from apportion.solving.on_nodes import PlacedStructure
-from apportion.solving.registry import FORMULATIONS, Backend, FormulationEntry, formulation
+from apportion.solving.registry import Backend, FormulationEntry, formulation
 
 __all__ = [
     "Compiler",
     "chosen_backend",
     "compiled",
     "conclude",
-    "entry_of",
     "known_prices",
     "menus_of_tenants",
     "solved",
@@ -74,6 +72,8 @@ _SAME = 1e-12
 """Relative difference of objectives that counts as none."""
 _FIRST_FIT = (0.3, 0.1)
 """Shares of the time left in which every job is placed once, and in which that is made better."""
+_TRIED, _TRIED_S = 0.2, 2.0
+"""Share of the time in which another formulation is tried, and seconds where there is no limit."""
 _SHORT = 0.1
 """Seconds left from which on a search begins with what runs,"""
 _MANY_OPTIONS = 20_000
@@ -124,25 +124,6 @@ def structured(
         entry = formulation(kind_of_any(subject).name, None)
     found = compile(subject, entry)
     return structure_of(found, entry)
-
-
-def entry_of(subject: Subject, name: str | None) -> FormulationEntry:
-    """Return the formulation of a name; without one the first of the kind that takes what is solved.
-
-    Raises
-    ------
-    InvalidOption
-        If the kind has none of that name.
-    """
-    kind = kind_of_any(subject)
-    first = formulation(kind.name, name)
-    if name is None and first.where_large is not None and loaded(first.where_large[0])(subject):
-        return formulation(kind.name, first.where_large[1])
-    if name is not None or first.produces == "knapsack" or not is_tenanted(subject):
-        return first
-    sums = kind.option_set is not None and kind.option_set.sums(subject)
-    entries = FORMULATIONS[kind.name].values()
-    return next(one for one in entries if (one.produces == "knapsack" if sums else one.levels is not None))
 
 
 def menus_of_tenants(subject: Subject, name: str | None) -> Formulation:
@@ -408,22 +389,22 @@ def solved(
     entry = entry_of(instance, formulation)
     free = formulation is None
     by = partial(_solved_by, compiler=compiler, backend=backend, proof=proof, free=free)
+    quick = None
+    if free and not proof and options.work_limit is None and not options.deterministic:
+        quick = alternative(instance, entry.tried_first)
     with defer_interrupt():
         with released():
-            found = by(entry, call, warm_start, bounded)
+            left = call.seconds_left
+            part = call if quick is None else call.within(_TRIED_S if left is None else _TRIED * left)
+            found = by(entry if quick is None else quick, part, warm_start, bounded)
+        if quick is not None and not is_decided(found) and not call.is_late():
+            found = _interruptible(found, partial(closed, found, call, partial(by, entry)))
         may = free and entry.left_open is not None and options.work_limit is None and is_open(found)
-        if may and not call.is_late() and (finer := _finer(instance, entry)) is not None:
+        if may and not call.is_late() and (finer := alternative(instance, entry.left_open)) is not None:
             found = _interruptible(found, partial(closed, found, call, partial(by, finer)))
         if proof and found.termination is not Termination.INTERRUPTED:
             found = _proved(found, call)
         return found
-
-
-def _finer(subject: Subject, entry: FormulationEntry) -> FormulationEntry | None:
-    """Return the formulation that may close what an entry leaves open, ``None`` for none."""
-    if entry.left_open is None or not loaded(entry.left_open[0])(subject):
-        return None
-    return formulation(kind_of_any(subject).name, entry.left_open[1])
 
 
 def _solved_by(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from apportion.core.errors import BackendUnavailable, did_you_mean, one_of
 from apportion.core.extension_points import loaded
-from apportion.solvers.general.guard import check_engines
+from apportion.solvers.general.guard import check_engines, known_defects
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS",
-    "DEFECTS",
     "FAIR_SOLVER",
     "FORMULATIONS",
     "AssignmentSolver",
     "Backend",
-    "Defect",
     "FormulationEntry",
     "KnapsackSolver",
     "LinearSolver",
@@ -46,78 +44,11 @@ __all__ = [
     "backends",
     "compiled_parts",
     "formulation",
-    "known_defects",
     "version_of",
 ]
 
 FAIR_SOLVER = "apportion.fairness.fair_solve:solved_fairly"
 """What answers an instance whose tenants are due shares; it asks this room for every answer it needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Defect:
-    """A defect that makes a solver claim what is not so.
-
-    Attributes
-    ----------
-    backend, package
-        The backend that has it, and the distribution whose version decides.
-    first, before
-        It is in the versions from `first` on and, where it is mended, below `before`.
-    what
-        What goes wrong, and where it is reported.
-    here
-        What this package does about it.
-    """
-
-    backend: str
-    package: str
-    first: tuple[int, ...]
-    before: tuple[int, ...] | None
-    what: str
-    here: str
-
-
-DEFECTS = (
-    Defect(
-        "cp-sat",
-        "ortools",
-        (9, 15),
-        None,
-        "CP-SAT may claim wrong optima where at-most-one and linear rows meet (google/or-tools issue 5293)",
-        "presolve_inclusion_work_limit is set to 0, the work-around named there",
-    ),
-    Defect(
-        "highs",
-        "highspy",
-        (1, 13),
-        (1, 15),
-        "HiGHS has called a wrong optimum of a pure integer model optimal (ERGO-Code/HiGHS issue 2980)",
-        "its optimum is not believed: our own search is run behind it for a share of the time",
-    ),
-    Defect(
-        "highs",
-        "highspy",
-        (1, 14),
-        (1, 15),
-        "presolve of integer programs returns wrong optima in 1.14.0",
-        "the version is refused",
-    ),
-)
-
-
-def known_defects(backend: str, package: str, version: str | None) -> list[str]:
-    """Return what is known of a backend in an installed version, one sentence a defect."""
-    if version is None:
-        return []
-    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
-    return [
-        f"{defect.what}; {defect.here}"
-        for defect in DEFECTS
-        if (defect.backend, defect.package) == (backend, package)
-        and numbers >= defect.first
-        and (defect.before is None or numbers < defect.before)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +76,12 @@ class FormulationEntry:
     where_relaxed
         The formulation that takes its place for an instance of which its model is a relaxation only.
     where_large
-        ``"module:function"`` that says of an instance whether another formulation takes its place, and which.
+        ``"module:function"`` that says of an instance whether another formulation takes its place, and which;
+        the first that says so counts.
     left_open
-        ``"module:function"`` that says of an instance whether another formulation may close what this one
-        leaves open, and which.
+        The same of another one that may close what this one leaves open.
+    tried_first
+        The same of another one that may decide it in little time.
     """
 
     name: str
@@ -158,8 +91,9 @@ class FormulationEntry:
     description: str = ""
     on_nodes: bool = False
     where_relaxed: str | None = None
-    where_large: tuple[str, str] | None = None
+    where_large: tuple[tuple[str, str], ...] = ()
     left_open: tuple[str, str] | None = None
+    tried_first: tuple[str, str] | None = None
     levels: FormulationEntry | None = None
     explained: FormulationEntry | None = None
 
@@ -228,7 +162,11 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                         "knapsack",
                         "apportion.formulations.placement:PlacementByShape",
                         description="placed shapes, of jobs with very many their pods; a row per rule",
-                        where_large=("apportion.instances.placement.bundles:takes_bundles", "by_bundle"),
+                        where_large=(
+                            ("apportion.instances.placement.bundles:takes_bundles", "by_bundle"),
+                            ("apportion.instances.placement.kind:has_many_shapes", "by_option"),
+                        ),
+                        tried_first=("apportion.instances.placement.kind:is_told_by_options", "by_option"),
                     ),
                     FormulationEntry(
                         "by_bundle",
@@ -237,6 +175,10 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                         description="how many pods lie in a bundle of alike nodes, then on which of these",
                         on_nodes=True,
                         left_open=("apportion.instances.placement.bundles:leaves_shapes", "by_shape"),
+                        tried_first=(
+                            "apportion.instances.placement.kind:needs_no_bundles",
+                            "by_option",
+                        ),
                     ),
                     FormulationEntry(
                         "by_pod",
@@ -246,6 +188,16 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                         description="every pod by itself, alike ones by number and node; a row per rule",
                     ),
                 )
+            }
+            | {
+                "by_option": FormulationEntry(
+                    "by_option",
+                    "knapsack",
+                    "apportion.formulations.placement:PlacementByOption",
+                    description="options under what all nodes have together, then their pods job by job",
+                    on_nodes=True,
+                    explained=_PLACEMENT_MENUS,
+                ),
             }
         ),
         "matching": MappingProxyType(
