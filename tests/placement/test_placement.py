@@ -144,13 +144,13 @@ def test_options_alone_say_nothing_of_rules_and_places() -> None:
     assert told.certificate.multipliers is None and verify(given, document(told)).ok
     worth = {**TOLD["jobs"][0]["options"][0]["pods"][0], "value_at": {"n0": 1.0}}
     option = {**TOLD["jobs"][0]["options"][0], "pods": [worth]}
-    for wrong in (
+    for beyond in (
         {"rules": [{"rule": "drain", "nodes": ["n0"]}]},
         {"goals": [{"goal": "value"}, {"goal": "used", "level": "rack"}]},
         {"jobs": [{**TOLD["jobs"][0], "options": [option]}]},
     ):
         with pytest.raises(apportion.InvalidOption, match="values of options alone"):
-            apportion.solve(apportion.read({**TOLD, **wrong}), formulation="by_option")
+            apportion.solve(apportion.read({**TOLD, **beyond}), formulation="by_option")
 
 
 def test_the_last_node_of_a_resource_may_be_lost() -> None:
