@@ -39,6 +39,8 @@ from apportion.models.uses import beside
 __all__ = ["PlacementByOption", "PlacementByShape", "PlacementMenus"]
 
 _NODES = "nodes"
+_MOST_PAIRS = 100_000
+"""Pairs of a job and a node beyond which no shapes are made to place a choice: that takes seconds."""
 _MOST_SIZES = 32
 """Sizes of pods that are counted."""
 _Size = tuple[tuple[str, int], ...]
@@ -82,8 +84,9 @@ class PlacementMenus(OptionMenus):
         needs = [", ".join(f"{need} {name}" for name, need in size) for size in sizes]
         names = [distinct(f"pods of {each}", taken) for each in needs]
         rooms = list(sizes.values())
+        free = {name: self._site.free(name) for name in self._site.limited}
         nowhere = [
-            int(option is not None and not _fits_alone(self._site, option)) for option in self._options
+            int(option is not None and not _fits_alone(self._site, free, option)) for option in self._options
         ]
         if any(nowhere):
             uses, rooms, names = [*uses, nowhere], [*rooms, 0], [*names, distinct("pods of no place", taken)]
@@ -103,21 +106,18 @@ class PlacementMenus(OptionMenus):
             each = [[there.get(one.name, {}) for one in pods] for pods, there in on]
             return [[number[node] for own in all_ for node in Counter(own).elements()] for all_ in each]
 
-        def placing(some: Sequence[int]) -> PlacementByShape:
+        def placing(some: Sequence[int]) -> PlacementByShape | None:
             from apportion.formulations.placement_bundles import PlacementByBundle
 
             asked = self._asked(choice, some)
-            return PlacementByBundle(asked) if takes_bundles(asked) else PlacementByShape(asked)
+            if self._job_by_job:
+                return None
+            if takes_bundles(asked):
+                return PlacementByBundle(asked)
+            return None if len(some) * len(number) > _MOST_PAIRS else PlacementByShape(asked)
 
-        alone = not self._round.rules
-        packing = FormulatedPacking(
-            (*chosen,),
-            None if self._job_by_job else placing,
-            nodes,
-            alone,
-            lambda: self._fitted(choice, chosen),
-        )
-        return {_NODES: packing}
+        alone, fitted = not self._round.rules, lambda: self._fitted(choice, chosen)
+        return {_NODES: FormulatedPacking((*chosen,), placing, nodes, alone, fitted)}
 
     def _fitted(self, choice: NDArray[np.int64], jobs: Iterable[int]) -> Plan | None:
         """Return a plan of a choice found job by job, ``None`` for none."""
@@ -252,9 +252,8 @@ def _under(
     return model.under(every, capacities, (*model.capacity_names, *names))
 
 
-def _fits_alone(site: Site, option: PlacementOption) -> bool:
-    """Return whether some place holds each kind of an option's pods, with nothing else on any node."""
-    free = {name: site.free(name) for name in site.limited}
+def _fits_alone(site: Site, free: Mapping[str, NDArray[np.int64]], option: PlacementOption) -> bool:
+    """Return whether some place, with so much free on its nodes, holds each kind of an option's pods."""
     everywhere = np.zeros(len(site.nodes), np.int64)
     inside = everywhere if option.required is UNSET else site.place[option.required]
     holds = np.ones(int(inside.max(initial=0)) + 1, np.bool_)

@@ -367,7 +367,7 @@ class _Free:
             node: max(0, min((left.get(key, 0) // need for key, need in _takes(pods, left)), default=count))
             for node, left in self._left.items()
             if node in self._nodes
-            and not refusal(self._nodes[node], pods)
+            and not refusal(self._nodes[node], _staying(pods, self._nodes[node]))
             and (level is None or self.lies(node, level)[-len(values) :] == values)
         }
         if pods.required is not UNSET:  # the first place that holds them all, where there is one
@@ -382,6 +382,12 @@ class _Free:
                 self.take(node, pods, on[node])
                 count -= on[node]
         return on
+
+
+def _staying(pods: PlacementPods, node: PlacementNodes) -> PlacementPods:
+    """Return pods that run, which taints that only keep new ones away do not drive from a node."""
+    kept = (taint for taint in node.taints if not taint.endswith(_EVICTS))
+    return replace(pods, tolerates=(*pods.tolerates, *kept)) if node.taints else pods
 
 
 def _takes(pods: PlacementPods, left: Mapping[str, int]) -> Iterator[tuple[str, int]]:

@@ -73,7 +73,7 @@ class FormulatedPacking:
     """
 
     jobs: tuple[int, ...]
-    formulation: Callable[[Sequence[int]], Any] | None
+    formulation: Callable[[Sequence[int]], Any]
     nodes: Callable[[Any], list[list[int]]]
     parts: bool
     job_by_job: Callable[[], Any]

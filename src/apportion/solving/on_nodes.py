@@ -317,12 +317,13 @@ def _packed_as_formulated(packing: FormulatedPacking, seconds: float | None) -> 
 
     until = math.inf if seconds is None else perf_counter() + seconds
     plan = packing.job_by_job()
-    if plan is None and packing.formulation is not None:
-        plan = _placed_plan(packing.formulation(packing.jobs), until)
+    if plan is None:
+        formulation = packing.formulation(packing.jobs)
+        if formulation is None:
+            return Placement(None, proven=False)
+        plan = _placed_plan(formulation, until)
     if plan is not None and plan is not False:
         return Placement([*map(tuple, packing.nodes(plan))], proven=False)
-    if packing.formulation is None:
-        return Placement(None, proven=False)
     core = list(packing.jobs)
     for job in packing.jobs if plan is False and packing.parts else ():
         fewer = [one for one in core if one != job]

@@ -329,6 +329,10 @@ def test_what_runs_on_cordoned_and_tainted_nodes_stays() -> None:
     at["spec"] = {"taints": [{"key": "broken", "effect": "NoExecute"}]}
     _, found = decided(*objects)
     assert found["team/runs"].action == "move" and "n0" not in places(found["team/runs"])
+    rack = {"levels": [RACK], "domains": [{"values": ["r0"], "count": 2}]}
+    above = [*site(levels=(RACK,)), asking("runs", 2, 4, rack, required=RACK)]
+    next(one for one in above if one["metadata"]["name"] == "n0")["spec"] = {"unschedulable": True}
+    assert decided(*above)[1]["team/runs"].action == "keep"
 
 
 def test_a_node_is_called_as_its_label_says() -> None:
