@@ -25,7 +25,7 @@ from apportion.instances.placement.bundles import takes_bundles
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.first_fit import fit_all, fit_most
 from apportion.instances.placement.goals import JobsStoppedGoal, is_much, names_of
-from apportion.instances.placement.kind import as_fixed, is_told_by_options, limit_tenants, maximizes
+from apportion.instances.placement.kind import as_fixed, limit_tenants, maximizes, sums_options
 from apportion.instances.placement.program import Form, PodsAt, Program
 from apportion.instances.placement.schema import PlacementJob, PlacementOption
 from apportion.instances.placement.site import Site, site_of
@@ -66,10 +66,10 @@ class PlacementMenus(OptionMenus):
 
     def __init__(self, instance: PlacementInstance) -> None:
         super().__init__(instance)
-        if is_tenanted(instance):
-            self._held_to_nodes(instance)
+        if self._job_by_job or is_tenanted(instance):
+            self._add_capacities_of_nodes(instance)
 
-    def _held_to_nodes(self, instance: PlacementInstance) -> None:
+    def _add_capacities_of_nodes(self, instance: PlacementInstance) -> None:
         """Hold the menus to how many pods of every size fit on nodes, and to options that fit somewhere."""
         self._round: PlacementInstance = copy(as_fixed(instance))
         # where pods lie is asked of what keeps the limits of tenants, whatever it is worth
@@ -109,9 +109,9 @@ class PlacementMenus(OptionMenus):
         def placing(some: Sequence[int]) -> PlacementByShape | None:
             from apportion.formulations.placement_bundles import PlacementByBundle
 
-            asked = self._asked(choice, some)
             if self._job_by_job:
                 return None
+            asked = self._asked(choice, some)
             if takes_bundles(asked):
                 return PlacementByBundle(asked)
             return None if len(some) * len(number) > _MOST_PAIRS else PlacementByShape(asked)
@@ -182,10 +182,8 @@ class PlacementByOption(PlacementMenus):
 
     def __init__(self, instance: PlacementInstance) -> None:
         super().__init__(instance)
-        if not is_told_by_options(instance, 0):
+        if not sums_options(instance):
             raise InvalidOption("formulation by_option takes values of options alone, and no rules")
-        if not is_tenanted(instance):
-            self._held_to_nodes(instance)
         self._placed = dict[bytes, Plan]()
         cost = {
             job.id: job.stop_cost

@@ -35,7 +35,7 @@ from apportion.instances.placement.schema import (
     PlacementOption,
     PlacementPods,
 )
-from apportion.instances.placement.site import PODS, Site, site_of
+from apportion.instances.placement.site import PODS, Site, pairs_of_options, site_of
 from apportion.models.pods import NodeContents
 
 __all__ = [
@@ -466,23 +466,19 @@ def leaves_shapes(instance: PlacementInstance) -> bool:
     if site.has_patterns:
         limited = any(isinstance(rule, rules.MaxMovesRule) for rule in instance.rules)
         most = _MANY if limited or (runs and not site.is_alike) else _MANY_ACROSS
-    return _pairs(instance, site.fine) < most
+    return pairs_of_options(instance, site.fine) < most
 
 
 def is_huge(instance: PlacementInstance) -> bool:
     """Return whether an instance that has bundles has so many nodes that its bound is by these alone."""
     names_nodes = instance.levels and _names_level(instance, instance.levels[-1])
-    return not names_nodes and _pairs(instance, site_of(instance)) >= _HUGE
+    return not names_nodes and pairs_of_options(instance, site_of(instance)) >= _HUGE
 
 
 def pairs_of_pods(instance: PlacementInstance, fine: Site) -> int:
     """Return how many pairs of a pod, of every option of every job, and a node there are."""
     pods = (one.count for job in instance.jobs for option in job.options for one in option.pods)
     return sum(pods) * len(fine.nodes)
-
-
-def _pairs(instance: PlacementInstance, fine: Site) -> int:
-    return sum(len(job.options) for job in instance.jobs) * len(fine.nodes)
 
 
 def _asked(instance: PlacementInstance) -> list[Any]:
@@ -559,7 +555,7 @@ def _limits_loads(instance: PlacementInstance, limits: Sequence[rules.LimitRule]
     site = site_of(instance)
     alike = all(np.unique(site.free(name)).size < 2 for name in site.limited)
     many = _MANY_LIMITED_ALIKE if alike else _MANY_LIMITED
-    return _pairs(instance, site) >= many and all(
+    return pairs_of_options(instance, site) >= many and all(
         rule.when == "after" and rule.resource in site.limited for rule in limits
     )
 

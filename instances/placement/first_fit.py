@@ -90,10 +90,10 @@ def fit_all(instance: PlacementInstance) -> dict[str, Any] | None:
     if not fit.begins():
         return None
     begun, sized = fit.state(), sorted(instance.jobs, key=fit.size, reverse=True)
-    running = [job for job in sized if job.id in fit.present]
-    for first in (running, []) if running else ([],):
+    stay_first = sorted(sized, key=lambda job: job.id not in fit.present)
+    for jobs in (stay_first, sized) if fit.present else (sized,):
         fit.back_to(begun)
-        fit.fill([*first, *(job for job in sized if job not in first)], lambda: False)
+        fit.fill(jobs, lambda: False)
         plan = {"placement": fit.plan}
         done = all(job.may_wait or job.id in fit.plan for job in instance.jobs)
         if done and check(instance, plan).feasible:
@@ -176,7 +176,7 @@ class _FirstFit:
                 runs = self.present.get(job.id)
                 if runs is not None and (job.fixed or every) and job.id not in self.plan:
                     self._take(job, _option(job, runs), runs["on"])
-            if self.keeps_rules():
+            if self._keeps_rules():
                 return True
         return False
 
@@ -200,7 +200,7 @@ class _FirstFit:
         before = self.state()
         for job in jobs:
             self._place(job, alone=len(jobs) == 1)
-        if len(jobs) > 1 and not self.keeps_rules():
+        if len(jobs) > 1 and not self._keeps_rules():
             self.back_to(before)
             half = len(jobs) // 2
             self.fill(jobs[:half], late)
@@ -247,7 +247,7 @@ class _FirstFit:
             for on in self._ways(job, option):
                 self._take(job, option, on)
                 self._tried += 1
-                if not alone or self.keeps_rules():
+                if not alone or self._keeps_rules():
                     return
                 self._drop(job)
 
@@ -278,7 +278,7 @@ class _FirstFit:
                 for name, free in self._free.items():
                     free[self._site.number[node]] -= sign * count * pods.takes(name)
 
-    def keeps_rules(self) -> bool:
+    def _keeps_rules(self) -> bool:
         return next(broken_rules(Placed(self.instance, self._site, self.plan)), None) is None
 
     def _ways(self, job: PlacementJob, option: PlacementOption) -> Iterator[_Found]:

@@ -46,17 +46,19 @@ __all__ = [
     "PLACEMENT",
     "as_fixed",
     "has_many_shapes",
-    "is_told_by_options",
     "limit_tenants",
     "maximizes",
     "needs_no_bundles",
+    "sums_options",
+    "takes_options",
 ]
 
 _MOST_PAIRS = 20_000
 """Pairs of a job that is placed and a node up to which it is asked who would make room for another one."""
 _SOME_SHAPES = 4_000
+"""Pairs of an option and a node of which shapes are soon made, and below which nothing is tried before."""
 _MANY_SHAPES = 100_000
-"""Pairs of an option and a node from which on shapes take longer to make than there is time."""
+"""Pairs from which on shapes take longer to make than there is time."""
 _COUNTED = (JobsStoppedGoal, PodsMovedGoal, LevelsClimbedGoal)
 """Goals after the first that are counted in a plan and never negative."""
 
@@ -124,24 +126,17 @@ def _sums(instance: PlacementInstance) -> bool:
     return sums and bool(instance.jobs)
 
 
-def is_told_by_options(instance: PlacementInstance, least: int | None = None) -> bool:
-    """Return whether what options add up to may decide an instance, of many options and nodes, without rules.
-
-    Parameters
-    ----------
-    instance
-        The instance.
-    least
-        Pairs of an option and a node that it has at least; of fewer all shapes are soon made.
-    """
-    from apportion.instances.placement.site import site_of
-
+def sums_options(instance: PlacementInstance) -> bool:
+    """Return whether what options add up to is the first goal, others are counted, and no rule is kept."""
     pods = (pods for job in instance.jobs for option in job.options for pods in option.pods)
     elastic = any(one.fewest != one.count for one in pods)
-    if instance.rules or elastic or not all(isinstance(goal, _COUNTED) for goal in instance.wanted[1:]):
-        return False
-    pairs = sum(len(job.options) for job in instance.jobs) * len(site_of(instance).nodes)
-    return pairs >= (_SOME_SHAPES if least is None else least) and _sums(instance)
+    counted = all(isinstance(goal, _COUNTED) for goal in instance.wanted[1:])
+    return counted and not instance.rules and not elastic and _sums(instance)
+
+
+def takes_options(instance: PlacementInstance) -> bool:
+    """Return whether what options add up to may decide an instance sooner than where their pods lie."""
+    return sums_options(instance) and _pairs(instance) >= _SOME_SHAPES
 
 
 def needs_no_bundles(instance: PlacementInstance) -> bool:
@@ -149,12 +144,18 @@ def needs_no_bundles(instance: PlacementInstance) -> bool:
     from apportion.instances.placement.bundles import bundled_site
 
     site = bundled_site(instance)
-    return site is not None and not site.has_patterns and is_told_by_options(instance)
+    return site is not None and not site.has_patterns and takes_options(instance)
 
 
 def has_many_shapes(instance: PlacementInstance) -> bool:
     """Return whether options are on so many nodes that no model of where their pods lie is made in time."""
-    return is_told_by_options(instance, _MANY_SHAPES)
+    return sums_options(instance) and _pairs(instance) >= _MANY_SHAPES
+
+
+def _pairs(instance: PlacementInstance) -> int:
+    from apportion.instances.placement.site import pairs_of_options, site_of
+
+    return pairs_of_options(instance, site_of(instance))
 
 
 def _taken(instance: PlacementInstance, plan: Mapping[str, Any]) -> Mapping[str, str | None]:

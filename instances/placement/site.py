@@ -21,7 +21,7 @@ from apportion.instances.placement.schema import (
     PlacementPods,
 )
 
-__all__ = ["PODS", "Site", "refusal", "site_of"]
+__all__ = ["PODS", "Site", "pairs_of_options", "refusal", "site_of"]
 
 _MOST = 200_000
 """Nodes at most."""
@@ -263,3 +263,8 @@ def _listed(path: str, text: str, problems: list[Problem]) -> list[str]:
     except NoNodeList as error:
         problems.append(Problem(path, f"{error}; write names as n[00-15], or one name"))
         return []
+
+
+def pairs_of_options(instance: PlacementInstance, site: Site) -> int:
+    """Return how many pairs of an option and a node there are."""
+    return sum(len(job.options) for job in instance.jobs) * len(site.nodes)

@@ -135,8 +135,9 @@ def on_nodes(
         Grows by what the placement does not say.
     """
     keys = {key for job in jobs for pods in job.sets.values() for key in mapping(pods.pod, "nodeSelector")}
-    without = _without(topology, menus, limited=_are_pods_limited(objects))
-    nodes = [*_nodes(topology, objects, units, keys, notes), *without]
+    limited = any("pods" in mapping(entry, "status", "allocatable") for entry in objects["Node"])
+    without = _without(topology, menus, limited=limited)
+    nodes = [*_nodes(topology, objects, units, keys, notes, limited=limited), *without]
     resources = {resource for node in nodes for resource in node.capacity}
     if lost := {f"{flavor}/{resource}" for flavor, resource in units} - resources:
         at, none = dict.fromkeys(topology.levels[:-1], _NOWHERE), dict.fromkeys(sorted(lost), 0)
@@ -198,7 +199,7 @@ def _with_what_stays(
     nodes: list[PlacementNodes], jobs: list[PlacementJob]
 ) -> tuple[list[PlacementNodes], list[PlacementJob]]:
     """Let pods stay on nodes whose taints only keep new ones away: such a taint is one of its node alone."""
-    keep = {node.names: {one for one in node.taints if not one.endswith(_EVICTS)} for node in nodes}
+    keep = {node.names: {*_for_new_ones(node)} for node in nodes}
     stay = {
         (job.id, pods.name): {
             (taint, node)
@@ -220,21 +221,25 @@ def _with_what_stays(
     def with_tolerant(job: PlacementJob, option: PlacementOption) -> PlacementOption:
         return replace(option, pods=tuple(tolerant(job, pods) for pods in option.pods))
 
+    if not alone:
+        return nodes, jobs
     return (
-        (
-            [replace(at, taints=tuple(alone.get((one, at.names), one) for one in at.taints)) for at in nodes],
-            [replace(job, options=tuple(with_tolerant(job, one) for one in job.options)) for job in jobs],
-        )
-        if alone
-        else (nodes, jobs)
+        [replace(at, taints=tuple(alone.get((one, at.names), one) for one in at.taints)) for at in nodes],
+        [replace(job, options=tuple(with_tolerant(job, one) for one in job.options)) for job in jobs],
     )
 
 
 def _nodes(
-    topology: Topology, objects: Objects, units: Mapping[Pair, int], keys: set[str], notes: Notes
+    topology: Topology,
+    objects: Objects,
+    units: Mapping[Pair, int],
+    keys: set[str],
+    notes: Notes,
+    *,
+    limited: bool,
 ) -> Iterator[PlacementNodes]:
     """Yield the nodes that carry all levels and the labels of a flavor."""
-    used, limited = _used(objects, notes), _are_pods_limited(objects)
+    used = _used(objects, notes)
     for entry in objects["Node"]:
         name, labels = name_of(entry), mapping(entry, "metadata", "labels")
         own = [
@@ -298,11 +303,6 @@ def _used(objects: Objects, notes: Notes) -> dict[str, dict[str, int]]:
     if not objects["Pod"]:
         notes.add("no pods are in the dump: nodes are taken to be free of others", "pods")
     return found
-
-
-def _are_pods_limited(objects: Objects) -> bool:
-    """Return whether any node says how many pods it takes."""
-    return any("pods" in mapping(entry, "status", "allocatable") for entry in objects["Node"])
 
 
 def _without(
@@ -386,8 +386,12 @@ class _Free:
 
 def _staying(pods: PlacementPods, node: PlacementNodes) -> PlacementPods:
     """Return pods that run, which taints that only keep new ones away do not drive from a node."""
-    kept = (taint for taint in node.taints if not taint.endswith(_EVICTS))
-    return replace(pods, tolerates=(*pods.tolerates, *kept)) if node.taints else pods
+    return replace(pods, tolerates=(*pods.tolerates, *_for_new_ones(node))) if node.taints else pods
+
+
+def _for_new_ones(node: PlacementNodes) -> Iterator[str]:
+    """Yield the taints of a node that keep new pods away, and drive none out."""
+    return (taint for taint in node.taints if not taint.endswith(_EVICTS))
 
 
 def _takes(pods: PlacementPods, left: Mapping[str, int]) -> Iterator[tuple[str, int]]:
@@ -515,7 +519,7 @@ def _on(pods: PlacementPods, job: Job, topology: Topology, free: _Free, notes: N
     domains = [*job.places.get(name, ())]
     if topology.labels[-1] == HOST:
         for values, count in domains:
-            lie({values[-1]: count})
+            lie({values[-1]: count} if values else {})
         domains = []
     else:
         lie(free.seen.get((job.id, name), {}))

@@ -31,9 +31,9 @@ from apportion.formulations.tenants import TenantedMenus
 from apportion.instances.tenants.ledger import under_floors
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving import registry
-from apportion.solving.call import Call, Subject, entry_of, kind_of_any
+from apportion.solving.call import Call, Subject, entry_of, kind_of_any, levels_entry_of
 from apportion.solving.compiled_model import CompiledModel
-from apportion.solving.pipeline import Compiler, compiled, solved, structure_of, structured
+from apportion.solving.pipeline import Compiler, menus_of_tenants, solved, structure_of, structured
 
 __all__ = ["Prefer", "Sharing", "Tie", "broken_by_objective", "fair_bound", "shared_out", "solved_fairly"]
 
@@ -304,9 +304,7 @@ def solved_fairly(
             return answer
         # the parts' objectives cancel and their bounds do not: the whole is decided as one
     ordered = call.kind.in_id_order(instance)
-    levels_entry = entry_of(ordered, formulation)
-    levels_entry = levels_entry.levels or levels_entry
-    menus = compiled(ordered, levels_entry)
+    menus = menus_of_tenants(ordered, formulation)
     if not isinstance(menus, TenantedMenus):
         raise InvalidOption(f"formulation {formulation!r} knows no tenants")
     reserved = 0.0 if options.time_limit is None else options.time_limit / 3
@@ -352,7 +350,7 @@ def solved_fairly(
     def compiled_before(subject: Subject, entry: registry.FormulationEntry) -> CompiledModel:
         """Return the menus that are there already, with the floors; a proof's rows keep their order."""
         of_jobs = sharing.floors.keys() - menus.ledger.tree.nodes.keys()
-        if proof or entry.produces != "knapsack" or entry != levels_entry or of_jobs:
+        if proof or entry.produces != "knapsack" or entry != levels_entry_of(ordered, formulation) or of_jobs:
             return compiler(subject, entry)
         return structure_of(sharing.menus.under(under), entry)
 

@@ -14,7 +14,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.compiled_model import ARRAYS, ASSIGNMENT
 from apportion.solving.registry import FORMULATIONS, FormulationEntry, formulation
 
-__all__ = ["Call", "Log", "Subject", "alternative", "entry_of", "kind_of_any"]
+__all__ = ["Call", "Log", "Subject", "alternative", "entry_of", "kind_of_any", "levels_entry_of"]
 
 
 Subject = Instance | MultipleChoiceKnapsack | Assignment
@@ -38,14 +38,20 @@ def entry_of(subject: Subject, name: str | None) -> FormulationEntry:
     """
     kind = kind_of_any(subject)
     first = formulation(kind.name, name)
-    for is_large, other in first.where_large if name is None else ():
-        if loaded(is_large)(subject):
-            return formulation(kind.name, other)
+    for which in first.where_large if name is None else ():
+        if (other := alternative(subject, which)) is not None:
+            return other
     if name is not None or first.produces == "knapsack" or not is_tenanted(subject):
         return first
     sums = kind.option_set is not None and kind.option_set.sums(subject)
     entries = FORMULATIONS[kind.name].values()
     return next(one for one in entries if (one.produces == "knapsack" if sums else one.levels is not None))
+
+
+def levels_entry_of(subject: Subject, name: str | None) -> FormulationEntry:
+    """Return the formulation in which the levels of tenants are asked; see `entry_of`."""
+    entry = entry_of(subject, name)
+    return entry if entry.levels is None else entry.levels
 
 
 def alternative(subject: Subject, which: tuple[str, str] | None) -> FormulationEntry | None:

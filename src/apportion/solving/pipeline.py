@@ -37,7 +37,15 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.general.guard import engines_noted
 from apportion.solving import registry
 from apportion.solving.attempt import Attempt, attempt
-from apportion.solving.call import Call, Log, Subject, alternative, entry_of, kind_of_any
+from apportion.solving.call import (
+    Call,
+    Log,
+    Subject,
+    alternative,
+    entry_of,
+    kind_of_any,
+    levels_entry_of,
+)
 from apportion.solving.compiled_model import (
     AssignmentRelaxation,
     BareAssignment,
@@ -128,8 +136,7 @@ def structured(
 
 def menus_of_tenants(subject: Subject, name: str | None) -> Formulation:
     """Return the menus in which the levels of tenants are asked; see `entry_of`."""
-    entry = entry_of(subject, name)
-    return compiled(subject, entry if entry.levels is None else entry.levels)
+    return compiled(subject, levels_entry_of(subject, name))
 
 
 def structure_of(found: Formulation, entry: FormulationEntry) -> CompiledModel:

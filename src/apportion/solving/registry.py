@@ -166,7 +166,7 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                             ("apportion.instances.placement.bundles:takes_bundles", "by_bundle"),
                             ("apportion.instances.placement.kind:has_many_shapes", "by_option"),
                         ),
-                        tried_first=("apportion.instances.placement.kind:is_told_by_options", "by_option"),
+                        tried_first=("apportion.instances.placement.kind:takes_options", "by_option"),
                     ),
                     FormulationEntry(
                         "by_bundle",
