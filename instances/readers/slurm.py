@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from typing import Any
 
@@ -56,7 +56,6 @@ _AWAY = {
 }
 _ABOUT_NODES = ("None", "Resources", "Priority", "ReqNodeNotAvail", "Nodes_required")
 """Why a job waits, where more room lets it start."""
-_GRES = re.compile(r"(?:^|,)([^,:()]+):(?:[^,:()]+:)?(\d+)")
 _SPAN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::([1-9]\d{0,8}))?")
 """Tasks of an array: ``4``, ``0-29`` or ``0-28:2``."""
 _TASKS = 1000
@@ -76,7 +75,8 @@ def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[Pl
 
     Levels are the switches from the top down (``switch2``, ``switch1``, ``switch``, numbered as Slurm does),
     or the blocks (``blocks4``, ``blocks2``, ``block``), then the nodes. A node has the CPUs, MiB of memory
-    and GRES of its ``CfgTRES``, of which ``AllocTRES`` is in use; features and partitions are labels. A
+    and GRES of its ``CfgTRES``, of which ``AllocTRES`` is in use; of a type that a pending job asks for
+    (``gpu:a100``) it has as many as its ``Gres`` says. Features and partitions are labels. A
     pending job has a pod a node and is worth its priority; ``--switches=1`` asks for one leaf switch,
     ``--segment`` for so many nodes a block at a time, ``--exclusive`` for whole nodes, ``--nodelist`` and
     ``--exclude`` for nodes by name, whose lists are labels. Of an array come as many tasks as may start
@@ -103,7 +103,8 @@ def read_slurm(raw: bytes, name: str = "slurm", topology: Any = None) -> Dump[Pl
     try:
         trees = trees_of(records, notes) if topology is None else trees_of_yaml(topology, notes)
         named = _named_nodes(pending)
-        nodes = list(_nodes(records["NodeName"], trees, named, notes))
+        typed = {one for record in pending for one in _needs(record, 1) if ":" in one}
+        nodes = list(_nodes(records["NodeName"], trees, named, typed, notes))
     except NoNodeList as error:
         raise InvalidInstance.at("$", str(error)) from None
     if not nodes and not notes.problems:
@@ -167,9 +168,9 @@ def _named_nodes(pending: Iterable[Record]) -> Named:
 
 
 def _nodes(
-    records: Iterable[Record], trees: Sequence[Tree], named: Named, notes: Notes
+    records: Iterable[Record], trees: Sequence[Tree], named: Named, typed: Collection[str], notes: Notes
 ) -> Iterator[PlacementNodes]:
-    """Yield the nodes, those alike at one place together."""
+    """Yield the nodes, those alike at one place together; of GRES with a type those of ``typed`` alone."""
     found: list[PlacementNodes] = []
     levels, places = trees[0] if trees else Tree([], {})
     for record in records:
@@ -181,13 +182,20 @@ def _nodes(
         if not capacity:
             notes.problems.append(Problem(f"$.{name}.CfgTRES", "says nothing: scontrol show node prints it"))
             continue
-        for resource, amount in _gres(record.get("Gres", "")).items():
-            if resource not in capacity:  # AccountingStorageTRES does not name it
-                if "GresUsed" not in record:
-                    where = f"$.{name}.GresUsed"
-                    notes.problems.append(Problem(where, "is missing: use scontrol --details show node"))
-                capacity[resource] = amount
-                used[resource] = _gres(record.get("GresUsed", "")).get(resource, 0)
+        gres = _gres(record.get("Gres", ""))
+        for resource, amount in gres.items():
+            of_all = resource.partition(":")[0]
+            if resource in capacity or (of_all != resource and resource not in typed):
+                continue
+            if of_all != resource and (used.get(of_all, 0) == 0 or gres[of_all] == amount):
+                in_use = used.get(of_all, 0)
+            elif "GresUsed" in record:
+                in_use = _gres(record["GresUsed"]).get(resource, 0)
+            else:  # AccountingStorageTRES does not name it
+                where = f"$.{name}.GresUsed"
+                notes.problems.append(Problem(where, "is missing: use scontrol --details show node"))
+                continue
+            capacity[resource], used[resource] = amount, in_use
         admitting = [
             label
             for (field, _), (label, those) in named.items()
@@ -220,21 +228,41 @@ def _nodes(
         yield structs.replace(first, names=compressed([one.names for one in (first, *others)]))
 
 
-def _amounts(tres: str) -> dict[str, int]:
-    """Return what ``CfgTRES`` and the like name: CPUs, MiB of memory and GRES without their types."""
+def _amounts(tres: str, types: bool = False) -> dict[str, int]:
+    """Return what ``CfgTRES`` and the like name: CPUs, MiB of memory and GRES; of ``types`` as well."""
     found: dict[str, int] = {}
     for piece in tres.split(","):
         resource, _, amount = piece.partition("=")
-        if resource in ("cpu", "mem") or (resource.startswith("gres/") and ":" not in resource):
+        if resource in ("cpu", "mem") or (resource.startswith("gres/") and (types or ":" not in resource)):
             found[resource.removeprefix("gres/")] = number_of(amount)
     return found
 
 
 def _gres(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for resource, count in _GRES.findall(re.sub(r"\([^)]*\)", "", text)):
-        found[resource] = found.get(resource, 0) + int(count)
+    """Return how many of every GRES a text names, and of every type: ``gres/gpu:a100:4``, ``gpu:2``, ``gpu``.
+
+    Left out are CPUs, memory and licences, which ``TresPerTask`` names beside them, and what no job consumes.
+    """
+    found: Counter[str] = Counter()
+    for piece in re.sub(r"\([^)]*\)", "", text).split(","):
+        resource, *words = re.split("[:=]", re.sub("^gres[:/]", "", piece))
+        if resource in ("", "cpu", "mem", "node", "null") or "/" in resource or "no_consume" in words:
+            continue
+        count = number_of(words.pop()) if words and re.fullmatch(r"\d+[KMGT]?", words[-1]) else 1
+        found.update(dict.fromkeys((resource, *(f"{resource}:{kind}" for kind in words[:1])), count))
     return found
+
+
+def _needs(record: Record, count: int) -> dict[str, int]:
+    """Return what a job needs on each of its nodes, of GRES with a type also how many of the type."""
+    asked = _amounts(record.get("ReqTRES", ""), types=True)
+    needs = {resource: -(-amount // count) for resource, amount in asked.items() if amount}
+    tasks = number_of(record.get("NumTasks", "1"))
+    for field, on_a_node in (("TresPerNode", count), ("TresPerJob", 1), ("TresPerTask", tasks)):
+        for resource, amount in _gres(record.get(field, "")).items():
+            if amount:
+                needs.setdefault(resource, -(-amount * on_a_node // count))
+    return needs
 
 
 def _jobs(
@@ -265,12 +293,14 @@ def _jobs(
     if record.get("Licenses", "") not in NOBODY:
         notes.add("licences are not counted", name)
     on = {one[0]: _YES for one in (asked_for, excluded) if one is not None}
-    asked = _amounts(record.get("ReqTRES", ""))
-    needs = {resource: -(-amount // count) for resource, amount in asked.items() if amount}
-    taken = [(needs, dict[str, str]())]
-    if record.get("OverSubscribe") == "NO":  # whole nodes, of a size that is enough
-        enough = [all(size.get(one, 0) >= need for one, need in needs.items()) for size in sizes]
-        taken = [(dict(size), {_SIZE: str(at)}) for at, size in enumerate(sizes) if enough[at]]
+    needs = _needs(record, count)
+    taken = [
+        (dict(size), {_SIZE: str(at)})
+        for at, size in enumerate(sizes)
+        if all(size.get(one, 0) >= need for one, need in needs.items())
+    ]
+    if taken and record.get("OverSubscribe") != "NO":  # not whole nodes, of a size that is enough
+        taken = [(needs, {})]
     pods, options = _pods(record, count, trees, notes), []
     for partition in _names(record.get("Partition", "")) or [""]:
         for needs, size in taken:

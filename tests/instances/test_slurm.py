@@ -254,13 +254,60 @@ def test_gpus_that_accounting_does_not_count_are_read_from_gres() -> None:
     assert group.capacity == {"cpu": 8, "mem": 2 * 1024 * 1024, "gpu": 8} and group.used == {"gpu": 3}
 
 
+@pytest.mark.parametrize(
+    ("asked", "needs"),
+    [
+        ({"ReqTRES": "cpu=4,node=2,gres/gpu=4,gres/gpu:a100=4"}, {"gpu": 2, "gpu:a100": 2}),
+        ({"TresPerNode": "gres/gpu:a100:2", "TresPerJob": "gres/gpu:4"}, {"gpu": 2, "gpu:a100": 2}),
+        ({"TresPerNode": "gres:gpu"}, {"gpu": 1}),
+        ({"TresPerJob": "gres/gpu:h100:3"}, {"gpu": 2, "gpu:h100": 2}),
+        ({"NumTasks": "6", "TresPerTask": "cpu=1,gres/gpu=1,license/x=1"}, {"gpu": 3}),
+    ],
+)
+def test_a_job_asks_for_gres_by_node_job_or_task_and_by_type(
+    asked: dict[str, str], needs: dict[str, int]
+) -> None:
+    nodes = [
+        node("ab"[k], CfgTRES="cpu=8", Gres=f"gpu:{kind}:4(S:0)", GresUsed=f"gpu:{kind}:1(IDX:0)")
+        for k, kind in enumerate(["a100", "h100"])
+    ]
+    instance = read(*nodes, job(1, **{"NumNodes": "2", "ReqTRES": "cpu=4,node=2", **asked})).instance
+    (pods,) = instance.jobs[0].options[0].pods
+    assert pods.needs == {"cpu": 2, **needs}
+    typed = {"gpu:a100", "gpu:h100"} & set(needs)  # of the types asked for, nodes say what they have
+    assert [set(group.used) for group in instance.nodes] == (
+        [{"gpu", *(typed & {f"gpu:{kind}"})} for kind in ("a100", "h100")] if typed else [{"gpu"}]
+    )
+    for group in instance.nodes:
+        assert set(group.used.values()) == {1}
+        assert group.capacity == {"cpu": 8, **dict.fromkeys(group.used, 4)}
+
+
+def test_a_job_runs_on_gpus_of_the_type_that_it_asks_for() -> None:
+    counted = {"CfgTRES": "cpu=8,gres/gpu=4", "AllocTRES": "cpu=1,gres/gpu=1"}
+    nodes = [
+        node("a", **{**counted, "AllocTRES": "", "Gres": "gpu:a100:4"}),
+        node("b", **{**counted, "Gres": "gpu:h100:4"}),
+        node("c", CfgTRES="cpu=8,gres/gpu=4", Gres="gpu:a100:2,gpu:h100:2,bandwidth:lustre:no_consume:4G"),
+    ]
+    typed = job(1, ReqTRES="cpu=1,node=1,gres/gpu=3", TresPerNode="gres/gpu:h100:3")
+    plan = apportion.solve(read(*nodes, typed).instance).plan
+    assert plan["placement"]["1"]["on"]["pods"] == {"b": 1}
+    more = job(2, ReqTRES="cpu=1,node=1,gres/gpu=4,gres/gpu:h100=4")
+    unknown = job(3, ReqTRES="cpu=1,node=1,gres/gpu=1", TresPerNode="gres/gpu:b200:1")
+    plan = apportion.solve(read(*nodes, typed, more, unknown).instance).plan
+    assert not {"2", "3"} & set(plan["placement"])
+    with pytest.raises(InvalidInstance, match=r"GresUsed.*--details"):
+        read(node("c", **counted, Gres="gpu:a100:2,gpu:h100:2"), typed)
+
+
 def test_a_job_has_its_share_on_every_node_and_a_node_for_every_pod() -> None:
     nodes = [node(f"n{k}", ActiveFeatures="ib,fast" if k else "ib") for k in range(3)]
     instance = read(
-        *nodes, job(7, NumNodes="2-3", ReqTRES="cpu=5,mem=3G,node=2", Features="ib&fast")
+        *nodes, job(7, NumNodes="2-3", ReqTRES="cpu=9,mem=1G,node=2", Features="ib&fast")
     ).instance
     (pods,) = instance.jobs[0].options[0].pods
-    assert pods.needs == {"cpu": 3, "mem": 1536} and pods.count == 2
+    assert pods.needs == {"cpu": 5, "mem": 512} and pods.count == 2
     assert pods.selector == {"ib": "yes", "fast": "yes", "partition/p": "yes"}
     assert not instance.rules  # two do not fit on one node
     small = read(*nodes, job(7, NumNodes="2", ReqTRES="cpu=4,node=2")).instance
