@@ -427,15 +427,16 @@ class Program:
         """Return what is asked, without columns that no plan takes and rows that always hold."""
         alive = np.ones(len(self.labels), dtype=np.bool_)
         starts = np.array([*self.starts, len(self.labels)], dtype=np.int64)
+        forms = [summed(row.form.columns, np.asarray(row.form.factors, np.int64)) for row in self.rows]
         while True:
             offsets = np.concatenate(([0], np.cumsum(alive)))[starts]
             renumbered = np.cumsum(alive) - 1
             owner = np.repeat(np.arange(starts.size - 1), np.diff(offsets))
             dead, kept = np.zeros(int(alive.sum()), dtype=np.bool_), []
-            for row in self.rows:
-                here = alive[row.form.columns]
+            for row, form in zip(self.rows, forms, strict=True):
+                here = alive[form.columns]
                 columns, uses, room = _shifted(
-                    renumbered[row.form.columns[here]], row.form.factors[here], row.room, owner, offsets
+                    renumbered[form.columns[here]], form.factors[here], row.room, owner, offsets
                 )
                 dead[columns[uses > room]] = True
                 if room < 0:  # no plan at all
@@ -460,7 +461,9 @@ class Program:
 
 
 def summed(columns: Integers, factors: NDArray[Any]) -> Form:
-    """Return a form in which every column stands once."""
+    """Return a form in which every column stands once, in order."""
+    if (columns[1:] > columns[:-1]).all():
+        return Form(columns, factors)
     unique, back = np.unique(columns, return_inverse=True)
     totals = np.zeros(unique.size, dtype=np.asarray(factors).dtype)
     np.add.at(totals, back, factors)
@@ -470,28 +473,34 @@ def summed(columns: Integers, factors: NDArray[Any]) -> Form:
 def _shifted(
     columns: Integers, factors: NDArray[Any], room: int, owner: Integers, offsets: Integers
 ) -> tuple[Integers, Integers, int]:
-    """Return a row whose factors are at least 0, and 0 for some column of every chooser."""
-    form = summed(columns, np.asarray(factors, dtype=np.int64))
-    touched, first, count = np.unique(owner[form.columns], return_index=True, return_counts=True)
-    smallest = np.minimum.reduceat(form.factors, first)
-    least = np.zeros(offsets.size - 1, dtype=np.int64)  # also of the columns that the row does not name
-    least[touched] = np.where(count == np.diff(offsets)[touched], smallest, np.minimum(smallest, 0))
-    named, uses = form.columns, form.factors
-    if smallest.min(initial=0) < 0:
-        named = np.union1d(named, np.flatnonzero(least[owner] < 0))
+    """Return a row whose factors are at least 0, and 0 for some column of every chooser; columns ascend."""
+    if not columns.size:
+        return columns, factors, room
+    first = _firsts(owner[columns])
+    touched, count = owner[columns[first]], np.diff(first, append=columns.size)
+    begins, ends = offsets[touched], offsets[touched + 1]
+    smallest = np.minimum.reduceat(factors, first)  # 0 where the row does not name a column
+    least = np.where(count == ends - begins, smallest, np.minimum(smallest, 0))
+    named, uses = columns, factors
+    if (least < 0).any():
+        below = least < 0
+        whole = [np.arange(*ends_of) for ends_of in zip(begins[below], ends[below], strict=True)]
+        named = np.union1d(columns, np.concatenate(whole))
         uses = np.zeros(named.size, dtype=np.int64)
-        uses[np.searchsorted(named, form.columns)] = form.factors
-    uses = uses - least[owner[named]]
+        uses[np.searchsorted(named, columns)] = factors
+    uses = uses - least[np.searchsorted(touched, owner[named])]
     some = uses > 0
     return named[some], uses[some], room - int(least.sum())
 
 
+def _firsts(owners: Integers) -> Integers:
+    """Return where every owner begins, of owners that ascend."""
+    return np.flatnonzero(np.diff(owners, prepend=-1))
+
+
 def _most(columns: Integers, uses: Integers, owner: Integers) -> int:
     """Return what the columns of a row come to at most."""
-    if not columns.size:
-        return 0
-    first = np.concatenate(([True], np.diff(owner[columns]) > 0))
-    return int(np.maximum.reduceat(uses, np.flatnonzero(first)).sum())
+    return int(np.maximum.reduceat(uses, _firsts(owner[columns])).sum()) if columns.size else 0
 
 
 def _spread(goal: Form, alive: NDArray[np.bool_]) -> list[Any]:

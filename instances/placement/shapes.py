@@ -80,6 +80,8 @@ def _of_option(
     for scope in scopes:
         each: list[list[Shape]] = []
         for of in classes:
+            if _has_many(made, of, scope, most):
+                return None
             own = [shape for shape, _ in zip(_of_class(made, of, scope), range(most + 1), strict=False)]
             if len(own) > most:
                 return None
@@ -132,6 +134,21 @@ def _of_class(made: Program, of: int, scope: NDArray[np.bool_]) -> Iterator[Shap
     for place in np.unique(places[rooms > 0]).tolist():
         inside = np.where(places == place, rooms, 0)
         yield from (s for s in _spreads(of, pods, inside) if s and _is_sliced(made, pods, s))
+
+
+def _has_many(made: Program, of: int, scope: NDArray[np.bool_], most: int) -> bool:
+    """Return whether pods of a class, without slices or levels, can lie in more than so many ways."""
+    pods = made.classes[of].pods
+    if pods.slices or pods.required is not UNSET:
+        return False
+    ways = np.zeros(pods.count + 1, dtype=np.int64)  # by how many pods lie on the nodes so far
+    ways[0] = 1
+    for room in rooms_of(made, of)[scope].tolist():
+        below = np.concatenate((np.zeros(room + 1, np.int64), np.cumsum(ways)))
+        ways = np.minimum(np.cumsum(ways) - below[: ways.size], most + 1)
+        if ways[pods.fewest :].sum() > most:
+            return True
+    return False
 
 
 def _is_sliced(made: Program, pods: PlacementPods, shape: Shape) -> bool:

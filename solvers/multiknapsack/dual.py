@@ -374,10 +374,13 @@ def solve_large(
             choices = () if choice is None else (choice,)
             return Dual(prices, bound_at(menus, prices), 1, choices, infeasible), menus
     jobs, options = menus.num_jobs, menus.num_options
-    if options < _LARGE or jobs < 64:
+    over = at_once and late()  # one look of a search may take seconds
+    if (options < _LARGE or jobs < 64) and not over:
         return solve_dual(menus, gap=gap, start=start, late=late), menus
-    stride = min(jobs // 32, max(2, options // 8_000))
+    if start is None and over:
+        start = np.zeros(menus.num_capacities)
     if start is None:
+        stride = min(jobs // 32, max(2, options // 8_000))
         start = solve_dual(menus.every(stride), gap=max(gap, 1e-5), late=late).multipliers
     if late():
         scores = menus.scores(start)
