@@ -236,7 +236,8 @@ def shared_out(
     alone, beside_each_other = guaranteed(answering.model, watch)
     # the largest share of somebody alone is known only where every question about it was decided
     decided = watch.ended is None and not placing.gave_up
-    answering.begin_with(beside_each_other, alone)
+    for choice in (beside_each_other, *_running(instance, menus)):
+        answering.begin_with(choice, alone)
     if alone and not (together := solver.hold(alone)):
         kept = {one: solver.hold({one: share}) for one, share in alone.items()}
         decided = decided and together is not None and None not in kept.values()
@@ -267,6 +268,16 @@ def shared_out(
     named = {one.name: floor for one, floor in floors.items()}
     ended = None if decided and not unproved else open_end()
     return Sharing(named, placing.menus, cast(Any, plan), tuple(levels), tuple(notes), tie, ended)
+
+
+def _running(instance: Any, menus: TenantedMenus) -> Iterator[NDArray[np.int64]]:
+    """Yield the choice of what runs, if its kind says what that is and no limit has changed."""
+    option_set = kind_of_any(instance).option_set
+    plans = () if option_set is None or option_set.running is None else option_set.running(instance)
+    for plan in plans[:1]:
+        choice = menus.choice(plan)
+        if choice is not None and menus.model.check(choice).feasible:
+            yield choice
 
 
 def solved_fairly(
