@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -22,6 +22,7 @@ from apportion.formulations.protocol import Plan
 from apportion.instances.fields import remade
 from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.bundles import takes_bundles
+from apportion.instances.placement.check import check
 from apportion.instances.placement.choosers import MOST_SHAPES, program
 from apportion.instances.placement.first_fit import fit_all, fit_most
 from apportion.instances.placement.goals import JobsStoppedGoal, is_much, names_of
@@ -39,7 +40,7 @@ from apportion.models.uses import beside
 __all__ = ["PlacementByOption", "PlacementByShape", "PlacementMenus"]
 
 _NODES = "nodes"
-_MOST_PAIRS = 100_000
+_MOST_PAIRS = 10_000
 """Pairs of a job and a node beyond which no shapes are made to place a choice: that takes seconds."""
 _MOST_SIZES = 32
 """Sizes of pods that are counted."""
@@ -66,6 +67,7 @@ class PlacementMenus(OptionMenus):
 
     def __init__(self, instance: PlacementInstance) -> None:
         super().__init__(instance)
+        self._placed, self._tried = dict[bytes, Plan](), dict[bytes, Mapping[str, Any]]()
         if self._job_by_job or is_tenanted(instance):
             self._add_capacities_of_nodes(instance)
 
@@ -116,12 +118,31 @@ class PlacementMenus(OptionMenus):
                 return PlacementByBundle(asked)
             return None if len(some) * len(number) > _MOST_PAIRS else PlacementByShape(asked)
 
-        alone, fitted = not self._round.rules, lambda: self._fitted(choice, chosen)
-        return {_NODES: FormulatedPacking((*chosen,), placing, nodes, alone, fitted)}
+        def fitted(late: Callable[[], bool]) -> tuple[Plan | None, tuple[int, ...]]:
+            placed = self._fitted(choice, late)
+            missing = tuple(job for job in chosen if ids[job] not in placed)
+            plan = {"placement": placed}
+            keeps = not missing and check(self._asked(choice, [*chosen]), plan).feasible
+            return plan if keeps else None, missing
 
-    def _fitted(self, choice: NDArray[np.int64], jobs: Iterable[int]) -> Plan | None:
-        """Return a plan of a choice found job by job, ``None`` for none."""
-        return fit_all(self._asked(choice, [*jobs]))
+        return {_NODES: FormulatedPacking((*chosen,), placing, nodes, not self._round.rules, fitted)}
+
+    def choice(self, plan: Any) -> NDArray[np.int64] | None:
+        """Return the choice of a plan as far as it fits; ``None`` if it is no plan."""
+        found = super().choice(plan)
+        if found is not None:
+            self._placed[found.tobytes()] = plan
+        return found
+
+    def _fitted(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> Mapping[str, Any]:
+        """Return by job what of a choice is placed, as in the plan that it was read from or job by job."""
+        key, jobs = choice.tobytes(), [job for job, row in enumerate(self._chosen(choice)) if row is not None]
+        known: Mapping[str, Any] = self._placed.get(key, {})
+        if key in self._placed and check(self._asked(choice, jobs), known).feasible:
+            return dict(known["placement"])
+        if key not in self._tried:
+            self._tried = {key: fit_all(self._asked(choice, jobs), late)}
+        return self._tried[key]
 
     def _asked(self, choice: NDArray[np.int64], jobs: Sequence[int]) -> PlacementInstance:
         """Return the instance in which these jobs have what a choice says, and others have nothing."""
@@ -184,7 +205,6 @@ class PlacementByOption(PlacementMenus):
         super().__init__(instance)
         if not sums_options(instance):
             raise InvalidOption("formulation by_option takes values of options alone, and no rules")
-        self._placed = dict[bytes, Plan]()
         cost = {
             job.id: job.stop_cost
             for job in instance.jobs
@@ -222,16 +242,8 @@ class PlacementByOption(PlacementMenus):
 
     def placed_near(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> NDArray[np.int64] | None:
         """Return a choice close by that was placed: of those who find no room others have what is left."""
-        each = zip(self._round.jobs, self._chosen(choice), strict=True)
-        names = {job.id: option.id for job, option in each if option is not None}
-        plan = fit_most(self._round, names, late)
-        found = None if plan is None else self.choice(plan)
-        if found is not None and plan is not None:
-            self._placed = {found.tobytes(): plan}
-        return found
-
-    def _fitted(self, choice: NDArray[np.int64], jobs: Iterable[int]) -> Plan | None:
-        return self._placed.get(choice.tobytes()) or super()._fitted(choice, jobs)
+        plan = fit_most(self._round, self._fitted(choice, late), late)
+        return None if plan is None else self.choice(plan)
 
 
 def _waiting(job: PlacementJob, *, absent: bool) -> PlacementJob:

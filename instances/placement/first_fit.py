@@ -39,6 +39,10 @@ _TRIES, _OUT = 5_000, 3
 """Places tried for jobs after some were taken out, and how many of these at most at a time."""
 _PLACES = 3
 """Places in which an option is tried."""
+_FEW_LEFT, _MOST_OUT = 20, 10
+"""Jobs without a place for which others make way at most, and how many of these at a time."""
+_TRIED_WAYS, _FROM_THERE = 300, 100
+"""Times that others make way, and after how many of them everybody is where they were."""
 
 _Order = Literal["fullest", "emptiest", "even"]
 _ORDERS: tuple[_Order, ...] = ("fullest", "emptiest", "even")
@@ -81,51 +85,61 @@ def first_fit(
     return max(good, key=itemgetter(0), default=(0.0, None))[1]
 
 
-def fit_all(instance: PlacementInstance) -> dict[str, Any] | None:
-    """Return a plan in which every job that may not wait has something, found job by job; ``None`` for none.
+def fit_all(instance: PlacementInstance, late: Callable[[], bool]) -> Mapping[str, Any]:
+    """Return by job what it has and where, placed job by job; those that may not wait and find no room lack.
 
-    Those that run stay where they are, if that leaves a plan; of others the largest pods come first.
-    """
-    fit = _FirstFit(instance)
-    if not fit.begins():
-        return None
-    begun, sized = fit.state(), sorted(instance.jobs, key=fit.size, reverse=True)
-    stay_first = sorted(sized, key=lambda job: job.id not in fit.present)
-    for jobs in (stay_first, sized) if fit.present else (sized,):
-        fit.back_to(begun)
-        fit.fill(jobs, lambda: False)
-        plan = {"placement": fit.plan}
-        done = all(job.may_wait or job.id in fit.plan for job in instance.jobs)
-        if done and check(instance, plan).feasible:
-            return plan
-    return None
-
-
-def fit_most(
-    instance: PlacementInstance, chosen: Mapping[str, str], late: Callable[[], bool]
-) -> dict[str, Any] | None:
-    """Return a plan in which jobs have the options chosen for them, as far as these are placed job by job.
-
-    Who finds no room, and who was to wait, gets the best of what is left; ``None`` where a rule is broken.
+    Those that run stay where they are, if that leaves a plan; of others the largest pods come first. Where a
+    few find no room others make way for them.
 
     Parameters
     ----------
     instance
         The instance.
-    chosen
-        Options by job.
     late
-        Whether the time is over for more than those that were chosen.
+        Whether the time is over for making way.
+    """
+    fit = _FirstFit(instance)
+    if not fit.begins():
+        return {}
+    begun, sized = fit.state(), sorted(instance.jobs, key=fit.size, reverse=True)
+    stay_first, found = sorted(sized, key=lambda job: job.id not in fit.present), list[_State]()
+    for jobs in (stay_first, sized) if fit.present else (sized,):
+        fit.back_to(begun)
+        fit.fill(jobs, lambda: False)
+        found.append(fit.state())
+        if not fit.unplaced():
+            break
+    fit.back_to(min(found, key=lambda state: len(fit.unplaced(state))))
+    fit.make_room(late)
+    return fit.plan
+
+
+def fit_most(
+    instance: PlacementInstance, placed: Mapping[str, Any], late: Callable[[], bool]
+) -> dict[str, Any] | None:
+    """Return a plan in which jobs have what is placed, and others the best of what is left.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    placed
+        By job its option and where its pods are.
+    late
+        Whether the time is over for others.
+
+    Returns
+    -------
+    dict or None
+        ``None`` where a rule is broken.
     """
     fit = _FirstFit(instance)
     if not fit.begins():
         return None
-    sized = sorted((job for job in instance.jobs if job.id in chosen), key=fit.size, reverse=True)
-    for job in sorted(sized, key=lambda job: job.id not in fit.present):
-        if job.id not in fit.plan:
-            fit.take_first(job, option_of(job, chosen[job.id]))
-    if not late():
-        fit.fill(fit.orders[0], late)
+    for job in instance.jobs:
+        if job.id in placed and job.id not in fit.plan:
+            fit.take(job, placed[job.id])
+    fit.fill(fit.orders[0], late)
     plan = {"placement": fit.plan}
     return plan if check(instance, plan).feasible else None
 
@@ -225,6 +239,61 @@ class _FirstFit:
             if lost or _worth_of(self.state()) < _worth_of(before):
                 self.back_to(before)
 
+    def unplaced(self, state: _State | None = None) -> list[PlacementJob]:
+        """Return the jobs that may not wait and have nothing, now or in a state."""
+        plan = self.plan if state is None else state[0]
+        return [job for job in self.instance.jobs if not job.may_wait and job.id not in plan]
+
+    def make_room(self, late: Callable[[], bool]) -> None:
+        """Take jobs out of the way of those that may not wait and have nothing, and place them anew.
+
+        What is unplaced comes to no more than before after each try; some tries go from where these began.
+        """
+        rng, begun, first_left = Random(0), self.state(), self.unplaced()
+        left = first_left
+        for tried in range(_TRIED_WAYS if len(left) <= _FEW_LEFT else 0):
+            if not left or late():
+                return
+            if tried % _FROM_THERE == 0:
+                self.back_to(begun)
+                left = first_left
+            before, first = self.state(), rng.choice(left)
+            others = {job.id: job for job in (*self._making_way(first, rng), *left) if job is not first}
+            self.fill([first, *sorted(others.values(), key=self.size, reverse=True)], late)
+            now = self.unplaced()
+            if self._sizes_of(now) > self._sizes_of(left):
+                self.back_to(before)
+            else:
+                left = now
+
+    def _sizes_of(self, jobs: list[PlacementJob]) -> float:
+        return math.fsum(self.size(job)[1] for job in jobs)
+
+    def _making_way(self, job: PlacementJob, rng: Random) -> Iterator[PlacementJob]:
+        """Yield jobs taken out at one of the places where another may be, a few at most, until it may."""
+        option = next(option for option in job.options if job.admits(option.id))
+        levels = [
+            one for one in (option.required, *(pods.required for pods in option.pods)) if one is not UNSET
+        ]
+        there = set(self._site.nodes)
+        if levels:
+            at = rng.randrange(len(self._site.places[levels[0]]))
+            there = {
+                self._site.nodes[node] for node in np.flatnonzero(self._site.place[levels[0]] == at).tolist()
+            }
+        lying = [
+            one
+            for one in self.instance.jobs
+            if one.id in self.plan
+            and not one.fixed
+            and any(not there.isdisjoint(on) for on in self.plan[one.id]["on"].values())
+        ]
+        for one in rng.sample(lying, min(len(lying), _MOST_OUT)):
+            self._drop(one)
+            yield one
+            if next(self._ways(job, option), None) is not None:
+                return
+
     def state(self) -> _State:
         """Return what there is, to come back to."""
         return _copied((self.plan, self._worths, self._free))
@@ -233,11 +302,9 @@ class _FirstFit:
         """Have what there was."""
         self.plan, self._worths, self._free = _copied(state)
 
-    def take_first(self, job: PlacementJob, option: PlacementOption | None) -> None:
-        """Give a job an option where it is placed first, if anywhere."""
-        on = None if option is None else next(self._ways(job, option), None)
-        if option is not None and on is not None:
-            self._take(job, option, on)
+    def take(self, job: PlacementJob, got: Mapping[str, Any]) -> None:
+        """Give a job an option where its pods are to be."""
+        self._take(job, _option(job, got), got["on"])
 
     def _place(self, job: PlacementJob, *, alone: bool) -> None:
         """Give a job its best option that has a place, under the rules if alone."""
@@ -356,7 +423,7 @@ class _FirstFit:
         return free[max(free, key=lambda name: pods.takes(name) / self._whole[name])]
 
 
-def _option(job: PlacementJob, got: dict[str, Any]) -> PlacementOption:
+def _option(job: PlacementJob, got: Mapping[str, Any]) -> PlacementOption:
     """Return the option that a job has in a plan of the right form."""
     option = option_of(job, got["option"])
     assert option is not None

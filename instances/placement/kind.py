@@ -57,8 +57,8 @@ _MOST_PAIRS = 20_000
 """Pairs of a job that is placed and a node up to which it is asked who would make room for another one."""
 _SOME_SHAPES = 4_000
 """Pairs of an option and a node of which shapes are soon made, and below which nothing is tried before."""
-_MANY_SHAPES = 100_000
-"""Pairs from which on shapes take longer to make than there is time."""
+_MANY_SHAPES, _SHAPED = 100_000, 10_000
+"""Pairs from which on shapes take longer to make than there is time, and those made in a second."""
 _COUNTED = (JobsStoppedGoal, PodsMovedGoal, LevelsClimbedGoal)
 """Goals after the first that are counted in a plan and never negative."""
 
@@ -150,6 +150,11 @@ def needs_no_bundles(instance: PlacementInstance) -> bool:
 def has_many_shapes(instance: PlacementInstance) -> bool:
     """Return whether options are on so many nodes that no model of where their pods lie is made in time."""
     return sums_options(instance) and _pairs(instance) >= _MANY_SHAPES
+
+
+def seconds_of_shapes(instance: PlacementInstance) -> float:
+    """Return about how many seconds the making of a model of where pods lie takes."""
+    return _pairs(instance) / _SHAPED
 
 
 def _pairs(instance: PlacementInstance) -> int:

@@ -335,7 +335,8 @@ class Placement:
     weights
         Weights w(1), .., w(size) that prove that there is none; see `violated_weights`.
     core
-        Jobs, as a `MachinePacking` calls them, that are shown not to fit together; all of them where absent.
+        Jobs, as a `MachinePacking` calls them, that are shown not to fit together, or, where nothing is
+        proven, that found no room; all of them where absent.
     """
 
     nodes: Nodes | None

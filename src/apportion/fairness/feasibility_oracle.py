@@ -31,6 +31,9 @@ __all__ = ["Ask", "FeasibilityOracle", "Question", "Risen", "question"]
 
 Integers = NDArray[np.int64]
 
+_LEFT_OUT = 8
+"""Choices made without what found no room before a question stays open."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
@@ -404,19 +407,35 @@ class FeasibilityOracle:
     def _asked(
         self, floors: Mapping[ShareHolder, int], requirements: Sequence[LevelRequirement]
     ) -> tuple[Termination, Integers | None]:
-        """Ask until the choice can be placed; where that is not decided, neither is the question."""
+        """Ask until the choice can be placed; where that is not decided, neither is the question.
+
+        What found no room is left out of some more choices: each that is placed is an answer, none refutes.
+        """
+        placing, gave_up = self.model.placing, self.model.placing.gave_up
+        termination, choice, placed = self._chosen(floors, requirements)
+        if choice is None or placed:
+            return termination, choice
+        kept, tried = placing.menus, 0
+        while choice is not None and not placed and tried < _LEFT_OUT and placing.leave_out():
+            _, choice, placed = self._chosen(floors, requirements)
+            tried += 1
+        placing.menus, placing.gave_up = kept, gave_up or not placed
+        return Termination.NODE_LIMIT, choice if placed else None
+
+    def _chosen(
+        self, floors: Mapping[ShareHolder, int], requirements: Sequence[LevelRequirement]
+    ) -> tuple[Termination, Integers | None, bool]:
+        """Return how asking ended, a choice not shown to lie nowhere, and whether it was placed."""
         while True:
             asked = question(self.model, floors, requirements)
             self.questions += 1
             solution = self.ask(asked.menus)
             if not isinstance(solution.plan, np.ndarray):
-                return solution.termination, None
+                return solution.termination, None, False
             choice = asked.choice(solution.plan.astype(np.int64))
-            placed = self.model.placing.of(choice)
-            if placed == "placed":
-                return solution.termination, choice
-            if placed == "unknown":
-                return Termination.NODE_LIMIT, None
+            verdict = self.model.placing.of(choice)
+            if verdict != "cut":
+                return solution.termination, choice, verdict == "placed"
 
 
 def _disjoint(holders: Iterable[ShareHolder]) -> list[ShareHolder]:

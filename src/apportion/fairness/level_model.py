@@ -13,7 +13,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ class Placing:
         self.gave_up = False
         self._seconds = seconds
         self._placed: dict[bytes, dict[str, Placement]] = {}
+        self._unplaced = np.zeros(0, np.int64), dict[str, "Placement"]()
 
     def plan(self, choice: NDArray[np.int64]) -> PlanOrPoint | None:
         """Return the plan of a choice, placed as it was when that was asked."""
@@ -89,11 +90,21 @@ class Placing:
             return "placed"
         tighter = structure.without(choice, found, proven=True)
         if tighter is None:
-            self.gave_up = True
+            self.gave_up, self._unplaced = True, (choice, found)
             return "unknown"
         assert isinstance(tighter.formulation, PlacedTenantedMenus)
         self.menus = tighter.formulation
         return "cut"
+
+    def leave_out(self) -> bool:
+        """Leave out what found no room last, though nothing shows that it has none; return whether any is."""
+        menus, (choice, found) = self.menus, self._unplaced
+        assert isinstance(menus, PlacedTenantedMenus)
+        narrower = PlacedStructure(menus).without(choice, found, proven=False)
+        if narrower is None:
+            return False
+        self.menus = cast(PlacedTenantedMenus, narrower.formulation)
+        return True
 
 
 Integers = NDArray[np.int64]

@@ -69,14 +69,15 @@ class FormulatedPacking:
     parts
         Whether some of the jobs that cannot be placed show that all of them cannot.
     job_by_job
-        A plan of all of them found without that formulation; ``None`` where none was found.
+        ``job_by_job(late)``: a plan of all of them found without that formulation, before it is late;
+        ``None`` where none was found, and which jobs then lack.
     """
 
     jobs: tuple[int, ...]
     formulation: Callable[[Sequence[int]], Any]
     nodes: Callable[[Any], list[list[int]]]
     parts: bool
-    job_by_job: Callable[[], Any]
+    job_by_job: Callable[[Callable[[], bool]], tuple[Any, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class PlacedStructure(CompiledKnapsack):
             if all(placed.nodes is not None for placed in found.values()):
                 return near
             tighter = structure.without(near, found, proven=False)
-            if tighter is None:
+            if tighter is None or call.is_late():
                 return None
             structure, near = tighter, repaired(tighter.model, near)
         return None
@@ -254,11 +254,34 @@ class _PlacedSearch:
                 placed = self._certifiable(outcome, choice, structure.on(choice, found))
                 return replace(placed, goals=asked.goals)
             tighter = structure.without(choice, found, proven=True)
-            self.offer((structure if tighter is None else tighter).placeable(choice, call))
+            near = (structure if tighter is None else tighter).placeable(choice, call)
+            if near is None and tighter is None:
+                near = self._chosen_again(structure, choice, found, call)
+            self.offer(near)
             if tighter is None or round_ == _MOST_ROUNDS or self.is_interrupted or call.is_late():
                 self._is_unplaced = True
                 return None
             self._prices, self._structure = _carried(self._prices, structure, tighter), tighter
+        return None
+
+    def _chosen_again(
+        self, structure: PlacedStructure, choice: Choice, found: dict[str, Placement], call: Call
+    ) -> Point | None:
+        """Return the best choice without what found no room, as often as that is placed nowhere either.
+
+        Nothing shows that it has none: what is found so is a plan, and says nothing of a bound.
+        """
+        for _ in range(_MOST_REPAIRS):
+            narrower = structure.without(choice, found, proven=False)
+            if narrower is None or call.is_late():
+                return None
+            asked = self._ask(narrower, Start(None), call.seconds_left)
+            if asked.point is None:
+                return None
+            structure, choice = narrower, rows_of(asked.point)
+            found = structure.packed(choice, call.seconds_left)
+            if all(placed.nodes is not None for placed in found.values()):
+                return choice
         return None
 
     def open_answer(self) -> Asked:
@@ -316,15 +339,15 @@ def _packed_as_formulated(packing: FormulatedPacking, seconds: float | None) -> 
     from apportion.solvers.packing.few_moves import Placement
 
     until = math.inf if seconds is None else perf_counter() + seconds
-    plan = packing.job_by_job()
+    plan, missing = packing.job_by_job(lambda: perf_counter() > until)
     if plan is None:
         formulation = packing.formulation(packing.jobs)
         if formulation is None:
-            return Placement(None, proven=False)
+            return Placement(None, proven=False, core=missing or None)
         plan = _placed_plan(formulation, until)
     if plan is not None and plan is not False:
         return Placement([*map(tuple, packing.nodes(plan))], proven=False)
-    core = list(packing.jobs)
+    core = list(packing.jobs) if plan is False else list(missing or packing.jobs)
     for job in packing.jobs if plan is False and packing.parts else ():
         fewer = [one for one in core if one != job]
         if perf_counter() < until and _placed_plan(packing.formulation(fewer), until) is False:

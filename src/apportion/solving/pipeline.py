@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from apportion.core.errors import BackendUnavailable, InvalidOption
+from apportion.core.extension_points import loaded
 from apportion.core.interruption import defer_interrupt, released
 from apportion.core.options import KnownBound, Multipliers, SolveOptions, Start
 from apportion.core.outcome import Outcome, Termination
@@ -402,16 +403,26 @@ def solved(
     with defer_interrupt():
         with released():
             left = call.seconds_left
-            part = call if quick is None else call.within(_TRIED_S if left is None else _TRIED * left)
+            short = call.within(_TRIED_S if left is None else _TRIED * left)
+            alone = quick is None or not _may_make(entry, call, 1.0 - _TRIED)
+            part = call if alone else short
             found = by(entry if quick is None else quick, part, warm_start, bounded)
-        if quick is not None and not is_decided(found) and not call.is_late():
+        if quick is not None and not is_decided(found) and _may_make(entry, call):
             found = _interruptible(found, partial(closed, found, call, partial(by, entry)))
         may = free and entry.left_open is not None and options.work_limit is None and is_open(found)
-        if may and not call.is_late() and (finer := alternative(instance, entry.left_open)) is not None:
+        finer = alternative(instance, entry.left_open) if may and not call.is_late() else None
+        if finer is not None and _may_make(finer, call):
             found = _interruptible(found, partial(closed, found, call, partial(by, finer)))
         if proof and found.termination is not Termination.INTERRUPTED:
             found = _proved(found, call)
         return found
+
+
+def _may_make(entry: FormulationEntry, call: Call, part: float = 1.0) -> bool:
+    """Return whether the making of a formulation's model leaves any of a part of the time."""
+    left = call.seconds_left
+    takes = None if left is None or entry.makes_in is None else loaded(entry.makes_in)
+    return not call.is_late() and (left is None or takes is None or takes(call.instance) < part * left)
 
 
 def _solved_by(

@@ -82,6 +82,8 @@ class FormulationEntry:
         The same of another one that may close what this one leaves open.
     tried_first
         The same of another one that may decide it in little time.
+    makes_in
+        ``"module:function"`` that says how many seconds the making of its model takes, where these are many.
     """
 
     name: str
@@ -94,6 +96,7 @@ class FormulationEntry:
     where_large: tuple[tuple[str, str], ...] = ()
     left_open: tuple[str, str] | None = None
     tried_first: tuple[str, str] | None = None
+    makes_in: str | None = None
     levels: FormulationEntry | None = None
     explained: FormulationEntry | None = None
 
@@ -167,6 +170,7 @@ FORMULATIONS: Mapping[str, Mapping[str, FormulationEntry]] = MappingProxyType(
                             ("apportion.instances.placement.kind:has_many_shapes", "by_option"),
                         ),
                         tried_first=("apportion.instances.placement.kind:takes_options", "by_option"),
+                        makes_in="apportion.instances.placement.kind:seconds_of_shapes",
                     ),
                     FormulationEntry(
                         "by_bundle",
