@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from msgspec import UNSET
@@ -40,12 +40,31 @@ from apportion.models.uses import beside
 __all__ = ["PlacementByOption", "PlacementByShape", "PlacementMenus"]
 
 _NODES = "nodes"
-_MOST_PAIRS = 10_000
+_MOST_PAIRS = 4_000
 """Pairs of a job and a node beyond which no shapes are made to place a choice: that takes seconds."""
 _MOST_SIZES = 32
 """Sizes of pods that are counted."""
 _Size = tuple[tuple[str, int], ...]
 """What a pod needs of every resource."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """Where choices lie, as far as that is known: what menus and those with less of them have in common.
+
+    Attributes
+    ----------
+    plans
+        By choice the plan that it was read from, or a plan of it.
+    last
+        By job its option and where its pods are, of the last choice that was placed.
+    tried
+        The last choice of which not everything was placed, and what was.
+    """
+
+    plans: dict[bytes, Plan] = field(default_factory=dict)
+    last: Mapping[str, Any] = field(default_factory=dict)
+    tried: tuple[bytes, Mapping[str, Any]] = b"", {}
 
 
 class PlacementMenus(OptionMenus):
@@ -67,7 +86,7 @@ class PlacementMenus(OptionMenus):
 
     def __init__(self, instance: PlacementInstance) -> None:
         super().__init__(instance)
-        self._placed, self._tried = dict[bytes, Plan](), dict[bytes, Mapping[str, Any]]()
+        self._known = _Known()
         if self._job_by_job or is_tenanted(instance):
             self._add_capacities_of_nodes(instance)
 
@@ -122,8 +141,10 @@ class PlacementMenus(OptionMenus):
             placed = self._fitted(choice, late)
             missing = tuple(job for job in chosen if ids[job] not in placed)
             plan = {"placement": placed}
-            keeps = not missing and check(self._asked(choice, [*chosen]), plan).feasible
-            return plan if keeps else None, missing
+            if missing or not check(self._asked(choice, [*chosen]), plan).feasible:
+                return None, missing
+            self._known.plans[choice.tobytes()], self._known.last = plan, placed
+            return plan, ()
 
         return {_NODES: FormulatedPacking((*chosen,), placing, nodes, not self._round.rules, fitted)}
 
@@ -131,18 +152,19 @@ class PlacementMenus(OptionMenus):
         """Return the choice of a plan as far as it fits; ``None`` if it is no plan."""
         found = super().choice(plan)
         if found is not None:
-            self._placed[found.tobytes()] = plan
+            self._known.plans[found.tobytes()] = plan
         return found
 
     def _fitted(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> Mapping[str, Any]:
         """Return by job what of a choice is placed, as in the plan that it was read from or job by job."""
         key, jobs = choice.tobytes(), [job for job, row in enumerate(self._chosen(choice)) if row is not None]
-        known: Mapping[str, Any] = self._placed.get(key, {})
-        if key in self._placed and check(self._asked(choice, jobs), known).feasible:
-            return dict(known["placement"])
-        if key not in self._tried:
-            self._tried = {key: fit_all(self._asked(choice, jobs), late)}
-        return self._tried[key]
+        asked, known = self._asked(choice, jobs), self._known
+        if key in known.plans and check(asked, known.plans[key]).feasible:
+            known.last = dict(cast(Any, known.plans[key])["placement"])
+            return known.last
+        if key != known.tried[0]:
+            known.tried = key, fit_all(asked, known.last, late)
+        return known.tried[1]
 
     def _asked(self, choice: NDArray[np.int64], jobs: Sequence[int]) -> PlacementInstance:
         """Return the instance in which these jobs have what a choice says, and others have nothing."""

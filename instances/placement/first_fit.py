@@ -85,16 +85,20 @@ def first_fit(
     return max(good, key=itemgetter(0), default=(0.0, None))[1]
 
 
-def fit_all(instance: PlacementInstance, late: Callable[[], bool]) -> Mapping[str, Any]:
+def fit_all(
+    instance: PlacementInstance, near: Mapping[str, Any], late: Callable[[], bool]
+) -> Mapping[str, Any]:
     """Return by job what it has and where, placed job by job; those that may not wait and find no room lack.
 
-    Those that run stay where they are, if that leaves a plan; of others the largest pods come first. Where a
-    few find no room others make way for them.
+    Those that run stay where they are, or those placed before, if that leaves a plan; of others the largest
+    pods come first. Where a few find no room others make way for them.
 
     Parameters
     ----------
     instance
         The instance.
+    near
+        By job its option and where its pods are in another plan.
     late
         Whether the time is over for making way.
     """
@@ -102,10 +106,13 @@ def fit_all(instance: PlacementInstance, late: Callable[[], bool]) -> Mapping[st
     if not fit.begins():
         return {}
     begun, sized = fit.state(), sorted(instance.jobs, key=fit.size, reverse=True)
-    stay_first, found = sorted(sized, key=lambda job: job.id not in fit.present), list[_State]()
-    for jobs in (stay_first, sized) if fit.present else (sized,):
+    found, present = list[_State](), fit.present
+    for stay, first in ((present, present), (near, near), (present, {})):
+        if found and not stay:
+            continue
         fit.back_to(begun)
-        fit.fill(jobs, lambda: False)
+        fit.present = dict(stay)
+        fit.fill(sorted(sized, key=lambda job: job.id not in first), lambda: False)
         found.append(fit.state())
         if not fit.unplaced():
             break

@@ -278,8 +278,8 @@ class _PlacedSearch:
             asked = self._ask(narrower, Start(None), call.seconds_left)
             if asked.point is None:
                 return None
-            structure, choice = narrower, rows_of(asked.point)
-            found = structure.packed(choice, call.seconds_left)
+            structure, choice, left = narrower, rows_of(asked.point), call.seconds_left
+            found = structure.packed(choice, None if left is None else _BRIEFLY * left)
             if all(placed.nodes is not None for placed in found.values()):
                 return choice
         return None
