@@ -94,8 +94,8 @@ class PlacementMenus(OptionMenus):
         """Hold the menus to how many pods of every size fit on nodes, and to options that fit somewhere."""
         self._round: PlacementInstance = copy(as_fixed(instance))
         # where pods lie is asked of what keeps the limits of tenants, whatever it is worth
-        for field, given in (("tenants", UNSET), ("fairness", UNSET), ("goals", (JobsStoppedGoal(),))):
-            force_setattr(self._round, field, given)
+        for name, given in (("tenants", UNSET), ("fairness", UNSET), ("goals", (JobsStoppedGoal(),))):
+            force_setattr(self._round, name, given)
         self._site = site_of(instance)
         owner = self.model.job_of_option().tolist()
         menus = [{one.id: one for one in job.options} for job in instance.jobs]

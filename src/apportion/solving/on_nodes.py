@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
+from random import Random
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apportion.core.interruption import released
 from apportion.core.options import Choice, Multipliers, Point, SolveOptions, Start
@@ -28,6 +31,7 @@ from apportion.formulations.protocol import (
 )
 from apportion.models.packing import FormulatedPacking, MachinePacking
 from apportion.models.pods import PodPacking
+from apportion.models.uses import beside
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import (
     CompiledKnapsack,
@@ -51,6 +55,9 @@ _PATTERNS, _ROUNDED = 0.4, 0.8
 """Shares of the time left for patterns and for rounding them."""
 _PACKED = 0.6
 """Share of the time left for packing what was chosen; a choice near it takes time as well."""
+_AGAIN, _FREED, _MOST_FAILED = 0.3, 6, 40
+"""Share of the time left for choices without what finds no room; one in so many jobs is chosen for anew, and
+how often in vain."""
 _BRIEFLY, _BRIEF_S = 0.1, 2.0
 """Share of the time left, or seconds without a limit, for a search from a plan that was not made better."""
 
@@ -107,6 +114,16 @@ class PlacedStructure(CompiledKnapsack):
                 kept = choice if core is None else np.where(np.isin(np.arange(choice.size), core), choice, -1)
                 tighter = tighter.excluding(gpu_type, kept)
         return PlacedStructure(tighter)
+
+    def around(self, choice: Choice, free: NDArray[np.bool_]) -> PlacedStructure:
+        """Return the same for some jobs, bool [jobs], where all others have what they have; without goals."""
+        model, found = self.model, cast(Any, copy(self.formulation))
+        owner, rows = model.job_of_option(), np.arange(model.num_options)
+        others = (~free[owner] & (choice[owner] != rows)).astype(np.int64)
+        uses: Any = beside(model.matrix, [others])
+        names = *model.capacity_names, "what others have"
+        found.model = replace(model.under(uses, np.append(model.capacities, 0), names), goals=())
+        return PlacedStructure(found)
 
     def placeable(self, point: Point | None, call: Call) -> Point | None:
         """Repair a choice until it can be placed on nodes; ``None`` where no repair achieves that."""
@@ -198,7 +215,11 @@ def chosen_on_nodes(
             return found
         if not search.is_interrupted:
             search.offer(next_plan())
-    return (None if search.is_interrupted else search.run()) or search.open_answer()
+    if (found := None if search.is_interrupted else search.run()) is not None:
+        return found
+    if not search.is_interrupted:
+        search.improve()
+    return search.open_answer()
 
 
 class _PlacedSearch:
@@ -256,7 +277,9 @@ class _PlacedSearch:
             tighter = structure.without(choice, found, proven=True)
             near = (structure if tighter is None else tighter).placeable(choice, call)
             if near is None and tighter is None:
-                near = self._chosen_again(structure, choice, found, call)
+                left = call.seconds_left
+                part = call if left is None or self._best is None else call.within(_AGAIN * left)
+                near = self._chosen_again(structure, choice, found, part)
             self.offer(near)
             if tighter is None or round_ == _MOST_ROUNDS or self.is_interrupted or call.is_late():
                 self._is_unplaced = True
@@ -283,6 +306,23 @@ class _PlacedSearch:
             if all(placed.nodes is not None for placed in found.values()):
                 return choice
         return None
+
+    def improve(self) -> None:
+        """Choose anew for some jobs at a time, all others as they are, while the time and the gains last."""
+        call, rng, failed = self._call, Random(0), 0
+        while self._best is not None and failed < _MOST_FAILED and not call.is_late():
+            best, left = rows_of(self._best), call.seconds_left
+            free = np.zeros(best.size, np.bool_)
+            free[rng.sample(range(best.size), 1 + best.size // _FREED)] = True
+            seconds = _BRIEF_S if left is None else _BRIEFLY * left
+            asked = self._ask(self._structure.around(best, free), Start(self._best), seconds)
+            failed += 1
+            if asked.point is None or better(self._structure, call.maximizes, best, asked.point) is best:
+                continue
+            choice = rows_of(asked.point)
+            found = self._structure.packed(choice, seconds)
+            if all(placed.nodes is not None for placed in found.values()):
+                self._best, failed = choice, 0
 
     def open_answer(self) -> Asked:
         """Return what is known where no choice is both the best one and placed."""
