@@ -100,12 +100,17 @@ class PlacementMenus(OptionMenus):
         owner = self.model.job_of_option().tolist()
         menus = [{one.id: one for one in job.options} for job in instance.jobs]
         self._options = [menus[job].get(name) for job, name in zip(owner, self._names, strict=True)]
-        sizes, taken = _pods_by_size(instance, self._site), set(self.model.capacity_names)
+        free = _within_reach(instance, self._site)
+        sizes, taken = _pods_by_size(instance, self._site, free), set(self.model.capacity_names)
         uses = [[_pods_of_size(option, size) for option in self._options] for size in sizes]
         needs = [", ".join(f"{need} {name}" for name, need in size) for size in sizes]
         names = [distinct(f"pods of {each}", taken) for each in needs]
         rooms = list(sizes.values())
-        free = {name: self._site.free(name) for name in self._site.limited}
+        for resource in self._site.limited:
+            if (room := int(free[resource].sum())) < int(self._site.free(resource).sum()):
+                uses.append([_taken(option, resource) for option in self._options])
+                rooms.append(room)
+                names.append(distinct(f"{resource} within reach", taken))
         nowhere = [
             int(option is not None and not _fits_alone(self._site, free, option)) for option in self._options
         ]
@@ -298,15 +303,45 @@ def _fits_alone(site: Site, free: Mapping[str, NDArray[np.int64]], option: Place
     return bool(holds.any())
 
 
+def _within_reach(instance: PlacementInstance, site: Site) -> dict[str, NDArray[np.int64]]:
+    """Return by resource int64 [nodes]: what is free and what those need at most who may be there.
+
+    A cordoned node holds who runs there now, and nobody else.
+    """
+    admitted = {}
+    wanted = {name: dict[bytes, int]() for name in site.limited}
+    for job in instance.jobs:
+        for resource, of_all in wanted.items():
+            own = dict[bytes, int]()
+            for option in job.options:
+                by_nodes = Counter[bytes]()
+                for pods in option.pods:
+                    admits = site.admits(pods)
+                    admitted[key := admits.tobytes()] = admits
+                    by_nodes[key] += pods.fewest * pods.takes(resource)
+                own |= {key: max(need, own.get(key, 0)) for key, need in by_nodes.items()}
+            for key, need in own.items():
+                of_all[key] = of_all.get(key, 0) + need
+    return {
+        name: np.minimum(site.free(name), sum(admitted[key] * need for key, need in of_all.items()))
+        for name, of_all in wanted.items()
+    }
+
+
+def _taken(option: PlacementOption | None, resource: str) -> int:
+    return 0 if option is None else sum(one.fewest * one.takes(resource) for one in option.pods)
+
+
 def _pods_of_size(option: PlacementOption | None, size: _Size) -> int:
     """Return how many pods of a size, or larger, an option has."""
     pods = () if option is None else option.pods
     return sum(one.fewest for one in pods if all(one.takes(of) >= need for of, need in size))
 
 
-def _pods_by_size(instance: PlacementInstance, site: Site) -> dict[_Size, int]:
-    """Return by what pods need how many of them, or of larger ones, fit on the nodes."""
-    free = {name: site.free(name) for name in site.limited}
+def _pods_by_size(
+    instance: PlacementInstance, site: Site, free: Mapping[str, NDArray[np.int64]]
+) -> dict[_Size, int]:
+    """Return by what pods need how many of them, or of larger ones, fit on nodes with so much free."""
     found = dict[_Size, int]()
     for pods in (pods for job in instance.jobs for option in job.options for pods in option.pods):
         size = tuple((name, pods.takes(name)) for name in site.limited if pods.takes(name))

@@ -41,8 +41,8 @@ _PLACES = 3
 """Places in which an option is tried."""
 _FEW_LEFT, _MOST_OUT = 20, 10
 """Jobs without a place for which others make way at most, and how many of these at a time."""
-_TRIED_WAYS, _FROM_THERE = 300, 100
-"""Times that others make way, and after how many of them everybody is where they were."""
+_TRIED_WAYS = 100
+"""Times that others make way from where a plan begins."""
 
 _Order = Literal["fullest", "emptiest", "even"]
 _ORDERS: tuple[_Order, ...] = ("fullest", "emptiest", "even")
@@ -106,18 +106,18 @@ def fit_all(
     if not fit.begins():
         return {}
     begun, sized = fit.state(), sorted(instance.jobs, key=fit.size, reverse=True)
-    found, present = list[_State](), fit.present
-    for stay, first in ((present, present), (near, near), (present, {})):
-        if found and not stay:
+    found, starts = list[_State](), sorted((fit.present, near), key=fit.kept, reverse=True)
+    for stay, first in ((starts[0], starts[0]), (starts[1], starts[1]), (fit.present, {})):
+        if found and (not stay or late()):
             continue
         fit.back_to(begun)
         fit.present = dict(stay)
         fit.fill(sorted(sized, key=lambda job: job.id not in first), lambda: False)
+        fit.make_room(late)
         found.append(fit.state())
         if not fit.unplaced():
             break
     fit.back_to(min(found, key=lambda state: len(fit.unplaced(state))))
-    fit.make_room(late)
     return fit.plan
 
 
@@ -246,6 +246,11 @@ class _FirstFit:
             if lost or _worth_of(self.state()) < _worth_of(before):
                 self.back_to(before)
 
+    def kept(self, placed: Mapping[str, Any]) -> int:
+        """Return how many jobs have an option in a plan that they may have."""
+        got = ((job, placed.get(job.id)) for job in self.instance.jobs)
+        return sum(one is not None and job.admits(one["option"]) for job, one in got)
+
     def unplaced(self, state: _State | None = None) -> list[PlacementJob]:
         """Return the jobs that may not wait and have nothing, now or in a state."""
         plan = self.plan if state is None else state[0]
@@ -254,16 +259,12 @@ class _FirstFit:
     def make_room(self, late: Callable[[], bool]) -> None:
         """Take jobs out of the way of those that may not wait and have nothing, and place them anew.
 
-        What is unplaced comes to no more than before after each try; some tries go from where these began.
+        What is unplaced comes to no more than before after each try.
         """
-        rng, begun, first_left = Random(0), self.state(), self.unplaced()
-        left = first_left
-        for tried in range(_TRIED_WAYS if len(left) <= _FEW_LEFT else 0):
+        rng, left = Random(0), self.unplaced()
+        for _ in range(_TRIED_WAYS if len(left) <= _FEW_LEFT else 0):
             if not left or late():
                 return
-            if tried % _FROM_THERE == 0:
-                self.back_to(begun)
-                left = first_left
             before, first = self.state(), rng.choice(left)
             others = {job.id: job for job in (*self._making_way(first, rng), *left) if job is not first}
             self.fill([first, *sorted(others.values(), key=self.size, reverse=True)], late)

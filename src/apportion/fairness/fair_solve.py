@@ -33,7 +33,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving import registry
 from apportion.solving.call import Call, Subject, entry_of, kind_of_any, levels_entry_of
 from apportion.solving.compiled_model import CompiledModel
-from apportion.solving.pipeline import Compiler, menus_of_tenants, solved, structure_of, structured
+from apportion.solving.pipeline import Compiler, may_make, menus_of_tenants, solved, structure_of, structured
 
 __all__ = ["Prefer", "Sharing", "Tie", "broken_by_objective", "fair_bound", "shared_out", "solved_fairly"]
 
@@ -340,7 +340,8 @@ def solved_fairly(
     sums = call.kind.option_set is not None and call.kind.option_set.sums(ordered)
     sharing = shared_out(ordered, menus, asked, left, preferred if sums else None)
     was_late = sharing.ended not in (None, Termination.INTERRUPTED) and call.seconds_left is not None
-    if was_late and entry_of(ordered, formulation).levels is not None and not proof:
+    entry = entry_of(ordered, formulation)
+    if was_late and entry.levels is not None and not proof and may_make(entry, call, _RAISING):
 
         def planned(floors: Mapping[str, int], plan: Any) -> Solution | None:
             limit = max(_RAISING * (call.seconds_left or 0.0), 1e-3)

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass, replace
 from random import Random
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +28,12 @@ from apportion.formulations.protocol import (
     Packing,
     PlacedFormulation,
 )
+from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.models.packing import FormulatedPacking, MachinePacking
 from apportion.models.pods import PodPacking
-from apportion.models.uses import beside
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import (
+    BareMenus,
     CompiledKnapsack,
     CompiledModel,
     PlanOrPoint,
@@ -55,9 +55,11 @@ _PATTERNS, _ROUNDED = 0.4, 0.8
 """Shares of the time left for patterns and for rounding them."""
 _PACKED = 0.6
 """Share of the time left for packing what was chosen; a choice near it takes time as well."""
-_AGAIN, _FREED, _MOST_FAILED = 0.3, 6, 40
-"""Share of the time left for choices without what finds no room; one in so many jobs is chosen for anew, and
-how often in vain."""
+_JOB_BY_JOB = 0.3
+"""Share of that for making way for jobs that found no room."""
+_AGAIN, _FREED, _MOST_FAILED = 0.3, 32, 40
+"""Share of the time left for choices without what finds no room; so many jobs are chosen for anew, and how
+often in vain."""
 _BRIEFLY, _BRIEF_S = 0.1, 2.0
 """Share of the time left, or seconds without a limit, for a search from a plan that was not made better."""
 
@@ -115,15 +117,27 @@ class PlacedStructure(CompiledKnapsack):
                 tighter = tighter.excluding(gpu_type, kept)
         return PlacedStructure(tighter)
 
-    def around(self, choice: Choice, free: NDArray[np.bool_]) -> PlacedStructure:
-        """Return the same for some jobs, bool [jobs], where all others have what they have; without goals."""
-        model, found = self.model, cast(Any, copy(self.formulation))
-        owner, rows = model.job_of_option(), np.arange(model.num_options)
-        others = (~free[owner] & (choice[owner] != rows)).astype(np.int64)
-        uses: Any = beside(model.matrix, [others])
-        names = *model.capacity_names, "what others have"
-        found.model = replace(model.under(uses, np.append(model.capacities, 0), names), goals=())
-        return PlacedStructure(found)
+    def sharing(self) -> list[list[int]]:
+        """Return by capacity the jobs that may use it, and all jobs."""
+        option, capacity = np.nonzero(self.model.uses)
+        owner, num = self.model.job_of_option()[option], self.model.num_capacities
+        each = [np.unique(owner[capacity == one]).tolist() for one in range(num)]
+        return [[*range(self.model.num_jobs)], *filter(None, each)]
+
+    def chosen_for(self, jobs: NDArray[np.int64], choice: Choice) -> MultipleChoiceKnapsack:
+        """Return the menus of some jobs under what all others of a choice leave, without later goals."""
+        model, others = self.model, choice.copy()
+        others[jobs] = -1
+        begins, ends = model.offsets[jobs], model.offsets[jobs + 1]
+        rows = np.concatenate([np.arange(*pair) for pair in zip(begins, ends, strict=True)])
+        return MultipleChoiceKnapsack.from_arrays(
+            model.values[rows],
+            model.uses_of(rows),
+            np.concatenate(([0], np.cumsum(ends - begins))),
+            model.capacities - model.used(others),
+            model.required[jobs],
+            model.sense,
+        )
 
     def placeable(self, point: Point | None, call: Call) -> Point | None:
         """Repair a choice until it can be placed on nodes; ``None`` where no repair achieves that."""
@@ -302,25 +316,32 @@ class _PlacedSearch:
             if asked.point is None:
                 return None
             structure, choice, left = narrower, rows_of(asked.point), call.seconds_left
-            found = structure.packed(choice, None if left is None else _BRIEFLY * left)
+            found = structure.packed(choice, None if left is None else _AGAIN * left)
             if all(placed.nodes is not None for placed in found.values()):
                 return choice
         return None
 
     def improve(self) -> None:
         """Choose anew for some jobs at a time, all others as they are, while the time and the gains last."""
-        call, rng, failed = self._call, Random(0), 0
+        call, structure, rng, failed = self._call, self._structure, Random(0), 0
+        sharing = structure.sharing()
         while self._best is not None and failed < _MOST_FAILED and not call.is_late():
             best, left = rows_of(self._best), call.seconds_left
-            free = np.zeros(best.size, np.bool_)
-            free[rng.sample(range(best.size), 1 + best.size // _FREED)] = True
+            among = rng.choice(sharing)
+            jobs = np.array(sorted(rng.sample(among, min(len(among), _FREED))), np.int64)
             seconds = _BRIEF_S if left is None else _BRIEFLY * left
-            asked = self._ask(self._structure.around(best, free), Start(self._best), seconds)
+            part = structure.chosen_for(jobs, best)
+            asked = self._ask(CompiledKnapsack(BareMenus(part)), Start(None), seconds)
             failed += 1
-            if asked.point is None or better(self._structure, call.maximizes, best, asked.point) is best:
+            if asked.point is None:
                 continue
-            choice = rows_of(asked.point)
-            found = self._structure.packed(choice, seconds)
+            chosen, choice = rows_of(asked.point), best.copy()
+            choice[jobs] = np.where(
+                chosen >= 0, chosen + (structure.model.offsets[jobs] - part.offsets[:-1]), -1
+            )
+            if better(structure, call.maximizes, best, choice) is best:
+                continue
+            found = structure.packed(choice, None if left is None else _AGAIN * left)
             if all(placed.nodes is not None for placed in found.values()):
                 self._best, failed = choice, 0
 
@@ -378,8 +399,9 @@ def _packed_as_formulated(packing: FormulatedPacking, seconds: float | None) -> 
     """Return the nodes of jobs in a plan; where there is none, jobs that have none together."""
     from apportion.solvers.packing.few_moves import Placement
 
-    until = math.inf if seconds is None else perf_counter() + seconds
-    plan, missing = packing.job_by_job(lambda: perf_counter() > until)
+    began = perf_counter()
+    until, soon = (math.inf if seconds is None else began + part * seconds for part in (1.0, _JOB_BY_JOB))
+    plan, missing = packing.job_by_job(lambda: perf_counter() > soon)
     if plan is None:
         formulation = packing.formulation(packing.jobs)
         if formulation is None:

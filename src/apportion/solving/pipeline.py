@@ -67,6 +67,7 @@ __all__ = [
     "compiled",
     "conclude",
     "known_prices",
+    "may_make",
     "menus_of_tenants",
     "solved",
     "start_from",
@@ -404,21 +405,21 @@ def solved(
         with released():
             left = call.seconds_left
             short = call.within(_TRIED_S if left is None else _TRIED * left)
-            alone = quick is None or not _may_make(entry, call, 1.0 - _TRIED)
+            alone = quick is None or not may_make(entry, call, 1.0 - _TRIED)
             part = call if alone else short
             found = by(entry if quick is None else quick, part, warm_start, bounded)
-        if quick is not None and not is_decided(found) and _may_make(entry, call):
+        if quick is not None and not is_decided(found) and may_make(entry, call):
             found = _interruptible(found, partial(closed, found, call, partial(by, entry)))
         may = free and entry.left_open is not None and options.work_limit is None and is_open(found)
         finer = alternative(instance, entry.left_open) if may and not call.is_late() else None
-        if finer is not None and _may_make(finer, call):
+        if finer is not None and may_make(finer, call):
             found = _interruptible(found, partial(closed, found, call, partial(by, finer)))
         if proof and found.termination is not Termination.INTERRUPTED:
             found = _proved(found, call)
         return found
 
 
-def _may_make(entry: FormulationEntry, call: Call, part: float = 1.0) -> bool:
+def may_make(entry: FormulationEntry, call: Call, part: float = 1.0) -> bool:
     """Return whether the making of a formulation's model leaves any of a part of the time."""
     left = call.seconds_left
     takes = None if left is None or entry.makes_in is None else loaded(entry.makes_in)
