@@ -8,7 +8,7 @@ are those of the menus, and every option says what each of its pods takes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -148,14 +148,13 @@ def on_nodes(
         _job(menu, job, topology, units, taints, free, notes)
         for menu, job in zip(menus.jobs, jobs, strict=True)
     ]
-    nodes = [*_with_room_for_what_stays(nodes, made, notes)]
+    nodes, made = _with_what_stays([*_with_room_for_what_stays(nodes, made, notes)], made)
     free_of_others: dict[str, int] = {}
     for node in nodes:
         for key, has in node.capacity.items():
             left = max(0, has - node.used.get(key, 0)) if node.ready else 0
             free_of_others[key] = free_of_others.get(key, 0) + left
     tenants = menus.tenants and kept_guarantees(menus.tenants, free_of_others, notes)
-    nodes, made = _with_what_stays(nodes, made)
     preferred = any(
         pods.preferred is not UNSET for job in made for option in job.options for pods in option.pods
     )
@@ -176,14 +175,7 @@ def _with_room_for_what_stays(
     nodes: Sequence[PlacementNodes], jobs: Sequence[PlacementJob], notes: Notes
 ) -> Iterator[PlacementNodes]:
     """Yield nodes that have what must stay on them: it runs there, whatever is left or others take."""
-    stays: dict[str, Counter[str]] = {}
-    for job in jobs:
-        if job.current is not None and job.preemptible is False:
-            option = next(one for one in job.options if one.id == job.current.option)
-            for pods in option.pods:
-                for at, count in job.current.on.get(pods.name, {}).items():
-                    takes = {key: need * count for key, need in pods.needs.items()}
-                    stays.setdefault(at, Counter()).update(takes | {"pods": count})
+    stays = _taken_now(job for job in jobs if job.preemptible is False)
     for node in nodes:
         short = {
             key: need + node.used.get(key, 0)
@@ -195,10 +187,26 @@ def _with_room_for_what_stays(
         yield replace(node, capacity=node.capacity | short)
 
 
+def _taken_now(jobs: Iterable[PlacementJob]) -> dict[str, Counter[str]]:
+    """Return by node what pods of jobs that run take there."""
+    found: dict[str, Counter[str]] = {}
+    for job in jobs:
+        if job.current is not None:
+            option = next(one for one in job.options if one.id == job.current.option)
+            for pods in option.pods:
+                for at, count in job.current.on.get(pods.name, {}).items():
+                    takes = {key: need * count for key, need in pods.needs.items()}
+                    found.setdefault(at, Counter()).update(takes | {"pods": count})
+    return found
+
+
 def _with_what_stays(
     nodes: list[PlacementNodes], jobs: list[PlacementJob]
 ) -> tuple[list[PlacementNodes], list[PlacementJob]]:
-    """Let pods stay on nodes whose taints only keep new ones away: such a taint is one of its node alone."""
+    """Let pods stay on nodes whose taints only keep new ones away: such a taint is one of its node alone.
+
+    Where nobody tolerates it, the node has nothing free but what they take now.
+    """
     keep = {node.names: {*_for_new_ones(node)} for node in nodes}
     stay = {
         (job.id, pods.name): {
@@ -223,8 +231,23 @@ def _with_what_stays(
 
     if not alone:
         return nodes, jobs
+    taken = _taken_now(jobs)
+    tolerated = {
+        one for job in jobs for option in job.options for pods in option.pods for one in pods.tolerates
+    }
+
+    def kept(node: PlacementNodes) -> PlacementNodes:
+        found = replace(node, taints=tuple(alone.get((one, node.names), one) for one in node.taints))
+        if (
+            all(one in tolerated for one in node.taints if (one, node.names) in alone)
+            or node.names not in taken
+        ):
+            return found
+        rest = {key: max(0, has - taken[node.names][key]) for key, has in node.capacity.items()}
+        return replace(found, used={key: max(much, node.used.get(key, 0)) for key, much in rest.items()})
+
     return (
-        [replace(at, taints=tuple(alone.get((one, at.names), one) for one in at.taints)) for at in nodes],
+        [kept(node) for node in nodes],
         [replace(job, options=tuple(with_tolerant(job, one) for one in job.options)) for job in jobs],
     )
 
