@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import pytest
 import apportion
 from apportion.instances.kinds import kind_of
 from apportion.instances.placement import first_fit as module
-from apportion.instances.placement.first_fit import first_fit
+from apportion.instances.placement.first_fit import first_fit, fit_all
 from apportion.instances.placement.generator import generate
 from apportion.instances.placement.kind import as_fixed
 from tests.hunt.placement import drawn
@@ -153,3 +154,50 @@ def test_no_plan_of_a_drawn_round_breaks_a_rule(part: int, monkeypatch: pytest.M
             found += 1
             assert kind_of(given).check(given, plan).feasible, (number, plan)
     assert found > 75
+
+
+def filled(seed: int) -> Any:
+    """Return jobs of which all must run and of which the nodes of three racks hold no more."""
+    rng, jobs, left = Random(seed), list[dict[str, Any]](), {f"n{k}": 8 for k in range(24)}
+    while max(left.values()) > 1:
+        first, each = rng.choice((0, 8, 16)), rng.choice((2, 3, 5))
+        rack = [f"n{first + k}" for k in range(8)]
+        on = {node: left[node] // each for node in rack if left[node] >= each}
+        count = min(sum(on.values()), rng.choice((1, 2, 4, 8)))
+        taken = 0
+        for node in on:
+            some = min(on[node], count - taken)
+            left[node], taken = left[node] - some * each, taken + some
+        pods = {"name": "p", "count": taken, "needs": {"gpu": each}, "required": "rack"}
+        option = {"id": "run", "value": 1.0, "pods": [pods]}
+        jobs += [{"id": f"j{len(jobs)}", "options": [option], "required": True}] if taken else []
+    nodes = [
+        {"names": f"n[{8 * k}-{8 * k + 7}]", "capacity": {"gpu": 8}, "at": {"rack": f"r{k}"}}
+        for k in range(3)
+    ]
+    told = {"schema_version": "1", "kind": "placement", "levels": ["rack", "node"], "nodes": nodes}
+    return apportion.read({**told, "jobs": jobs})
+
+
+def test_others_make_way_for_a_job_that_finds_no_room() -> None:
+    """Full racks are packed where the smallest jobs came first, and the largest found no room."""
+    short = packed = 0
+    for given in map(filled, range(40)):
+        fit = module._FirstFit(given)
+        fit.fill(sorted(given.jobs, key=fit.size), never)
+        some = fit.unplaced()
+        fit.make_room(never)
+        assert sum(fit.size(job)[1] for job in fit.unplaced()) <= sum(fit.size(job)[1] for job in some)
+        if some and not fit.unplaced():
+            assert kind_of(given).check(given, {"placement": fit.plan}).feasible
+            packed += 1
+        short += bool(some)
+    assert short > 20 and packed > short // 2, (short, packed)
+
+
+def test_jobs_are_placed_where_they_lie_in_another_plan() -> None:
+    given = next(
+        given for given in map(filled, range(40)) if len(fit_all(given, {}, never)) < len(given.jobs)
+    )
+    exact = apportion.solve(given).require()["placement"]
+    assert fit_all(given, exact, lambda: True) == exact

@@ -11,9 +11,11 @@ import pytest
 from msgspec import structs
 
 import apportion
+from apportion.formulations import placement as menus
 from apportion.formulations.placement_bundles import PlacementByBundle
 from apportion.instances import PlacementInstance
 from apportion.instances.kinds import kind_of
+from apportion.instances.placement import kind
 from apportion.instances.placement.generator import generate_menus
 from apportion.instances.tenants.ledger import under_floors
 from apportion.instances.tenants.schema import Tenant
@@ -46,8 +48,11 @@ def wrong(told: dict[str, Any], rng: Random) -> list[str]:
     return said if lines.ok else [*said, f"check refuses it: {lines}"]
 
 
-def test_rounds_against_enumeration() -> None:
-    """`python -m tests.hunt --kind tenants` draws them as well."""
+@pytest.mark.parametrize("options_first", [False, True])
+def test_rounds_against_enumeration(options_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m tests.hunt --kind tenants` draws them as well, none so large that options come first."""
+    if options_first:
+        monkeypatch.setattr(kind, "_SOME_SHAPES", 0)
     seen = 0
     for number in range(examples(600)):
         rng = Random(f"tenants of placements {number}")
@@ -59,6 +64,46 @@ def test_rounds_against_enumeration() -> None:
         assert wrong(told, rng) == [], number
         seen += 1
     assert seen > examples(600) // 2
+
+
+def test_what_runs_is_the_plan_where_nothing_else_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A choice was placed anew wherever it was asked for, and the plan that it came from was lost."""
+    monkeypatch.setattr(menus, "fit_all", lambda asked, near, late: {})
+    monkeypatch.setattr(menus, "fit_most", lambda asked, placed, late: None)
+    monkeypatch.setattr(menus, "_MOST_PAIRS", 0)
+    monkeypatch.setattr(kind, "_MANY_SHAPES", 0)
+    running = {"option": "r", "on": {"p": {"n0": 2}}}
+    option = {"id": "r", "value": 1.0, "pods": [{"name": "p", "count": 2, "needs": {"gpu": 2}}]}
+    told = site(
+        nodes=[{"names": "n[0-1]", "capacity": {"gpu": 4}, "at": {"rack": "r"}}],
+        jobs=[
+            {"id": "a", "tenant": "t", "options": [option], "current": running},
+            {"id": "b", "tenant": "u", "options": [{**option, "value": 5.0}]},
+        ],
+        tenants=[{"id": "t"}, {"id": "u"}],
+        fairness={"share": "dominant_share"},
+    )
+    found = apportion.solve(apportion.read(told))
+    assert found.require()["placement"] == {"a": running} and found.termination != "optimal"
+    assert {level.name: level.share for level in found.levels} == {"t": 0.5, "u": 0.0}
+
+
+def test_no_model_is_made_that_takes_longer_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "_SOME_SHAPES", 0)
+    monkeypatch.setattr(kind, "_SHAPED", 1e-6)
+    monkeypatch.setattr(menus, "_MOST_PAIRS", 0)
+    monkeypatch.setattr(menus.PlacementByShape, "__init__", lambda *_: pytest.fail("a model was made"))
+    rng = Random(7)
+    solved = 0
+    for _ in range(40):
+        try:
+            given: Any = apportion.read(placement_of_tenants(rng))
+        except apportion.InvalidInstance:  # guarantees beyond what there is
+            continue
+        if kind.takes_options(given):
+            apportion.solve(given, time_limit=100.0)
+            solved += 1
+    assert solved > 3
 
 
 def site(**more: Any) -> dict[str, Any]:

@@ -326,6 +326,8 @@ def test_what_runs_on_cordoned_and_tainted_nodes_stays() -> None:
         _, found = decided(*objects)
         assert found["team/runs"].action == "keep" and places(found["team/runs"]) == {"n0": 1}
         assert "n0" not in places(found["team/new"])
+        node = next(one for one in read_dump(dump(*objects)).instance.nodes if one.names == "n0")
+        assert {name: node.capacity[name] - much for name, much in node.used.items()}["a/gpu"] == 2
     at["spec"] = {"taints": [{"key": "broken", "effect": "NoExecute"}]}
     _, found = decided(*objects)
     assert found["team/runs"].action == "move" and "n0" not in places(found["team/runs"])
