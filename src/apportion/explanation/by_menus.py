@@ -142,7 +142,7 @@ def _one_fewer(
         outcome = "leaves nothing feasible" if infeasible else "was not solved within the limit"
         notes.append(f"one unit fewer of {name} {outcome}")
         return None
-    return difference(view.solution, answer, view.sign, _least(view))
+    return difference(view.solution, answer, view.sign, _least(view), view.rounding(answer))
 
 
 def _least(view: PlanView) -> float | None:

@@ -275,6 +275,11 @@ class PlanView:
         """1 when maximising, -1 when minimising."""
         return 1.0 if self.model.sense == "maximize" else -1.0
 
+    def rounding(self, answer: Solution) -> float:
+        """Return how far the objective of an answer may be from its optimum, where it is one of the menus."""
+        of_menus = isinstance(answer.instance, MultipleChoiceKnapsack)
+        return self.structure.value_error if of_menus and not self.subject.kind.bare else 0.0
+
     def uses(self, row: int) -> NDArray[np.int64]:
         """Return int64 [capacities]: what an option uses; row -1 is leaving the job out."""
         return self.model.used(np.array([row]))
@@ -305,7 +310,9 @@ def zero_if_rounding(gain: float, scale: float) -> float:
     return 0.0 if abs(gain) <= 1e-12 * scale else gain
 
 
-def difference(better: Solution, worse: Solution, sign: float, least: float | None = 0.0) -> Difference:
+def difference(
+    better: Solution, worse: Solution, sign: float, least: float | None = 0.0, error: float = 0.0
+) -> Difference:
     """Return by how much one optimum exceeds another, exactly if both are proven.
 
     Parameters
@@ -316,6 +323,8 @@ def difference(better: Solution, worse: Solution, sign: float, least: float | No
         1 when maximising, -1 when minimising.
     least
         What the difference cannot be below, where that is known.
+    error
+        How far the objective of one of them may be from its optimum: what is solved are menus in doubles.
     """
     high = None if better.bound is None or worse.objective is None else better.bound - worse.objective
     low = None if worse.bound is None or better.objective is None else better.objective - worse.bound
@@ -327,7 +336,8 @@ def difference(better: Solution, worse: Solution, sign: float, least: float | No
         scale = max(abs(better.objective), abs(worse.objective))
         gain = zero_if_rounding(sign * (better.objective - worse.objective), scale)
         gain = gain if least is None else max(gain, least)
-        return Difference(gain, gain, gain)
+        return Difference(gain, gain - error if least is None else max(gain - error, least), gain + error)
+    high, low = (None if high is None else high + error), (None if low is None else low - error)
     if least is not None:
         low = least if low is None else max(low, least)
         high = None if high is None else max(high, least)
@@ -407,7 +417,7 @@ def rival(view: PlanView, job: int, row: int, resolver: Resolver | None, share: 
     if answer.plan is None:
         possible = False if answer.termination is Termination.INFEASIBLE else None
         return Rival(worth, estimate, None, possible, view.subject.keeps)
-    needed = difference(view.solution, answer, view.sign)
+    needed = difference(view.solution, answer, view.sign, error=view.rounding(answer))
     return Rival(worth, estimate, needed, True, view.subject.keeps)
 
 
