@@ -282,9 +282,9 @@ def _exact_bound(instance: PlacementInstance, multipliers: Mapping[str, float]) 
 def _remarks(
     instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], str | None]:
-    from apportion.instances.placement.placed import remarks
+    from apportion.instances.placement.placed import Placed, remarks
 
-    return tuple(remarks(instance, job, plan)), None
+    return tuple(remarks(Placed.of(instance, plan), job)), None
 
 
 def _way_in(instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, Any]) -> WayIn | None:

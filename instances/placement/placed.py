@@ -42,6 +42,11 @@ class Placed:
     site: Site
     given: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, instance: PlacementInstance, plan: Mapping[str, Any]) -> Placed:
+        """Return a plan of an instance as such."""
+        return cls(instance, site_of(instance), plan["placement"])
+
     @cached_property
     def got(self) -> dict[str, PlacementOption]:
         """The option of every job that gets one."""
@@ -101,6 +106,20 @@ class Placed:
             if got is None or (got.id == job.current.option and fewer):
                 found.add(job.id)
         return found
+
+    @cached_property
+    def free(self) -> dict[str, NDArray[np.int64]]:
+        """By resource int64 [nodes]: what others do not use."""
+        return {name: self.site.free(name) for name in self.site.limited}
+
+    @cached_property
+    def left(self) -> dict[str, NDArray[np.int64]]:
+        """By resource int64 [nodes]: what the plan leaves of it."""
+        taken = {name: self.taken(name) for name in self.free}
+        return {
+            name: own - np.array([taken[name][node] for node in self.site.nodes], np.int64)
+            for name, own in self.free.items()
+        }
 
     def amount(self, of: Pods, resource: str) -> int:
         """Return what one of these pods takes of a resource."""
@@ -166,9 +185,8 @@ class Placed:
         return selected_pods(self.instance.jobs, names)
 
 
-def remarks(instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, Any]) -> Iterator[str]:
+def remarks(placed: Placed, job: PlacementJob) -> Iterator[str]:
     """Yield where a job's pods are, or what of every option of it fits where."""
-    placed = Placed(instance, site_of(instance), plan["placement"])
     got = placed.got.get(job.id)
     if got is None:
         if job.id in placed.stopped:
@@ -191,10 +209,8 @@ def remarks(instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, A
 def _fits(placed: Placed, option: PlacementOption, pods: PlacementPods) -> str:
     site = placed.site
     level = option.required if option.required is not UNSET else pods.required
-    free = {name: site.free(name) for name in site.limited}
-    left = {name: own - _taken(placed, name) for name, own in free.items()}
-    beside, alone = site.rooms(pods, left), site.rooms(pods, free)
-    refusals = site.refusals(pods, left)
+    beside, alone = site.rooms(pods, placed.left), site.rooms(pods, placed.free)
+    refusals = site.refusals(pods, placed.left)
     reasons = ", ".join(f"{reason}: {number}" for reason, number in refusals.most_common())
     none = f"; none fits on {refusals.total()} of {beside.size} nodes ({reasons})" if refusals else ""
     name = "pods" if pods.name == "pods" else f"pods {pods.name!r}"
@@ -211,9 +227,3 @@ def _fits(placed: Placed, option: PlacementOption, pods: PlacementPods) -> str:
         f"{pods.count} {name} must lie in one {level}: {fit} fit beside the others (in "
         f"{site.places[level][best]}), {most} in an empty one{none}"
     )
-
-
-def _taken(placed: Placed, resource: str) -> NDArray[np.int64]:
-    """Return int64 [nodes]: what the pods of a plan take of a resource."""
-    taken = placed.taken(resource)
-    return np.array([taken[node] for node in placed.site.nodes], np.int64)

@@ -19,7 +19,7 @@ from apportion.instances.multiple_choice_knapsack import (
     MultipleChoiceKnapsackInstance,
 )
 from apportion.instances.placement import PlacementInstance
-from apportion.instances.placement.placed import remarks
+from apportion.instances.placement.placed import Placed, remarks
 from apportion.instances.readers.kueue.dump import COHORT, HOST
 from apportion.instances.readers.kueue.topology import APART, SLASH
 from apportion.instances.readers.kueue.workload_objects import SLICES, parsed_option
@@ -171,7 +171,7 @@ class _Domains:
             for node in instance.nodes
             if self._levels == above
         }
-        self._instance, self._plan = instance, plan
+        self._placed, self._jobs = Placed.of(instance, plan), {job.id: job for job in instance.jobs}
         self._before = {job.id: job.current.on for job in instance.jobs if job.current is not None}
         self._after = {name: one["on"] for name, one in plan["placement"].items()}
 
@@ -190,10 +190,9 @@ class _Domains:
 
     def fits(self, job: str, option: str) -> str:
         """Return in words how many pods of an option would fit on the nodes beside the plan."""
-        waits = next(one for one in self._instance.jobs if one.id == job.replace(*SLASH))
         return "; ".join(
             said.removeprefix(f"{option}: ")
-            for said in remarks(self._instance, waits, self._plan)
+            for said in remarks(self._placed, self._jobs[job.replace(*SLASH)])
             if said.startswith(f"{option}: ")
         )
 
