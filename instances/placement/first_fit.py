@@ -35,8 +35,8 @@ __all__ = ["first_fit", "fit_all", "fit_most"]
 
 _FEW = 1_000
 """Pairs of a pod and a node below which a search needs no help."""
-_TRIES, _OUT = 5_000, 3
-"""Places tried for jobs after some were taken out, and how many of these at most at a time."""
+_TRIES = 5_000
+"""Places tried for jobs after some were taken out."""
 _PLACES = 3
 """Places in which an option is tried."""
 _FEW_LEFT, _MOST_OUT = 20, 10
@@ -228,21 +228,18 @@ class _FirstFit:
             self.fill(jobs[half:], late)
 
     def improve(self, late: Callable[[], bool]) -> None:
-        """Take some jobs out and try all that wait anew; keep what is worth as much."""
-        rng = Random(0)
-        most = self._tried + _TRIES
+        """Let jobs make way for one that waits, and try all that wait anew; keep what is worth as much."""
+        rng, most = Random(0), self._tried + _TRIES
         while self._tried < most:
             self._tried += 1
-            waiting = [job for job in self.orders[0] if job.id not in self.plan and job.options]
-            placed = [job for job in self.orders[0] if job.id in self.plan and not job.fixed]
-            if late() or not waiting or not placed:
+            left = (job for job in self.orders[0] if job.id not in self.plan)
+            waiting = [job for job in left if any(job.admits(one.id) for one in job.options)]
+            if late() or not waiting:
                 return
-            before = self.state()
-            for job in rng.sample(placed, min(len(placed), rng.randint(1, _OUT))):
-                self._drop(job)
-            first = rng.choice(waiting)
+            before, first = self.state(), rng.choice(waiting)
+            out = [*self._making_way(first, rng)]
             self.fill([first, *(job for job in self.orders[0] if job is not first)], late)
-            lost = any(job.required and job.id not in self.plan for job in placed)
+            lost = any(job.required and job.id not in self.plan for job in out)
             if lost or _worth_of(self.state()) < _worth_of(before):
                 self.back_to(before)
 
