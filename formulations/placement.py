@@ -308,16 +308,16 @@ def _within_reach(instance: PlacementInstance, site: Site) -> dict[str, NDArray[
 
     A cordoned node holds who runs there now, and nobody else.
     """
-    admitted = {}
-    wanted = {name: dict[bytes, int]() for name in site.limited}
+    admitted = {}  # by what is the same array for pods that are admitted alike
+    wanted = {name: dict[int, int]() for name in site.limited}
     for job in instance.jobs:
         for resource, of_all in wanted.items():
-            own = dict[bytes, int]()
+            own = dict[int, int]()
             for option in job.options:
-                by_nodes = Counter[bytes]()
+                by_nodes = Counter[int]()
                 for pods in option.pods:
                     admits = site.admits(pods)
-                    admitted[key := admits.tobytes()] = admits
+                    admitted[key := id(admits)] = admits
                     by_nodes[key] += pods.fewest * pods.takes(resource)
                 own |= {key: max(need, own.get(key, 0)) for key, need in by_nodes.items()}
             for key, need in own.items():

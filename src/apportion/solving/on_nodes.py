@@ -118,11 +118,12 @@ class PlacedStructure(CompiledKnapsack):
         return PlacedStructure(tighter)
 
     def sharing(self) -> list[list[int]]:
-        """Return by capacity the jobs that may use it, and all jobs."""
-        option, capacity = np.nonzero(self.model.uses)
-        owner, num = self.model.job_of_option()[option], self.model.num_capacities
-        each = [np.unique(owner[capacity == one]).tolist() for one in range(num)]
-        return [[*range(self.model.num_jobs)], *filter(None, each)]
+        """Return all jobs, and by capacity those that may use it."""
+        option, capacity = self.model.matrix.nonzero()
+        pairs = np.unique(np.column_stack((capacity, self.model.job_of_option()[option])), axis=0)
+        ends = np.flatnonzero(np.diff(pairs[:, 0])) + 1
+        each = [jobs.tolist() for jobs in np.split(pairs[:, 1], ends) if jobs.size]
+        return [[*range(self.model.num_jobs)], *each]
 
     def chosen_for(self, jobs: NDArray[np.int64], choice: Choice) -> MultipleChoiceKnapsack:
         """Return the menus of some jobs under what all others of a choice leave, without later goals."""
@@ -313,7 +314,7 @@ class _PlacedSearch:
             if narrower is None or call.is_late():
                 return None
             asked = self._ask(narrower, Start(None), call.seconds_left)
-            if asked.point is None:
+            if asked.point is None or asked.outcome.termination is Termination.INTERRUPTED:
                 return None
             structure, choice, left = narrower, rows_of(asked.point), call.seconds_left
             found = structure.packed(choice, None if left is None else _AGAIN * left)
@@ -324,6 +325,8 @@ class _PlacedSearch:
     def improve(self) -> None:
         """Choose anew for some jobs at a time, all others as they are, while the time and the gains last."""
         call, structure, rng, failed = self._call, self._structure, Random(0), 0
+        if self._best is None or call.is_late() or call.options.work_limit is not None:
+            return
         sharing = structure.sharing()
         while self._best is not None and failed < _MOST_FAILED and not call.is_late():
             best, left = rows_of(self._best), call.seconds_left
@@ -333,6 +336,8 @@ class _PlacedSearch:
             part = structure.chosen_for(jobs, best)
             asked = self._ask(CompiledKnapsack(BareMenus(part)), Start(None), seconds)
             failed += 1
+            if asked.outcome.termination is Termination.INTERRUPTED:
+                return
             if asked.point is None:
                 continue
             chosen, choice = rows_of(asked.point), best.copy()
