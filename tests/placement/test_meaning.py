@@ -211,12 +211,12 @@ def test_what_is_no_plan_is_refused_and_not_counted(plan: Any) -> None:
 
 def words(jobs: list[dict[str, Any]], placement: dict[str, Any], job: int = 0) -> list[str]:
     """Return what is said of a job in a plan of ten nodes of four GPUs in two racks."""
-    from apportion.instances.placement.placed import remarks
+    from apportion.instances.placement.placed import Placed, remarks
 
     nodes = [{"names": "n[0-9]", "at": {"rack": "r[0-1]"}, "capacity": {"gpu": 4}}]
     head = {"kind": "placement", "schema_version": "1", "levels": ["rack", "node"], "nodes": nodes}
     given: Any = apportion.read({**head, "jobs": jobs})
-    return list(remarks(given, given.jobs[job], {"placement": placement}))
+    return list(remarks(Placed.of(given, {"placement": placement}), given.jobs[job]))
 
 
 def option(*pods: dict[str, Any], **fields: Any) -> dict[str, Any]:
