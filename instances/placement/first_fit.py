@@ -276,16 +276,14 @@ class _FirstFit:
 
     def _making_way(self, job: PlacementJob, rng: Random) -> Iterator[PlacementJob]:
         """Yield jobs taken out at one of the places where another may be, a few at most, until it may."""
-        option = next(option for option in job.options if job.admits(option.id))
-        levels = [
-            one for one in (option.required, *(pods.required for pods in option.pods)) if one is not UNSET
-        ]
-        there = set(self._site.nodes)
-        if levels:
+        option = next((option for option in job.options if job.admits(option.id)), None)
+        if option is None:
+            return
+        there, each = set(self._site.nodes), (option.required, *(pods.required for pods in option.pods))
+        if levels := [one for one in each if one is not UNSET]:
             at = rng.randrange(len(self._site.places[levels[0]]))
-            there = {
-                self._site.nodes[node] for node in np.flatnonzero(self._site.place[levels[0]] == at).tolist()
-            }
+            inside = np.flatnonzero(self._site.place[levels[0]] == at)
+            there = {self._site.nodes[node] for node in inside.tolist()}
         lying = [
             one
             for one in self.instance.jobs
