@@ -8,8 +8,8 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice
-from typing import Any, cast
+from itertools import islice, product
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET
@@ -59,12 +59,12 @@ class _Known:
     last
         By job its option and where its pods are, of the last choice that was placed.
     tried
-        The last choice of which not everything was placed, and what was.
+        The last choice that was placed job by job, and what of it was.
     """
 
     plans: dict[bytes, Plan] = field(default_factory=dict)
     last: Mapping[str, Any] = field(default_factory=dict)
-    tried: tuple[bytes, Mapping[str, Any]] = b"", {}
+    tried: tuple[bytes, Plan] | None = None
 
 
 class PlacementMenus(OptionMenus):
@@ -143,13 +143,8 @@ class PlacementMenus(OptionMenus):
             return None if len(some) * len(number) > _MOST_PAIRS else PlacementByShape(asked)
 
         def fitted(late: Callable[[], bool]) -> tuple[Plan | None, tuple[int, ...]]:
-            placed = self._fitted(choice, late)
-            missing = tuple(job for job in chosen if ids[job] not in placed)
-            plan = {"placement": placed}
-            if missing or not check(self._asked(choice, [*chosen]), plan).feasible:
-                return None, missing
-            self._known.plans[choice.tobytes()], self._known.last = plan, placed
-            return plan, ()
+            plan, keeps = self._fitted(choice, late)
+            return plan if keeps else None, tuple(job for job in chosen if ids[job] not in plan["placement"])
 
         return {_NODES: FormulatedPacking((*chosen,), placing, nodes, not self._round.rules, fitted)}
 
@@ -160,16 +155,23 @@ class PlacementMenus(OptionMenus):
             self._known.plans[found.tobytes()] = plan
         return found
 
-    def _fitted(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> Mapping[str, Any]:
-        """Return by job what of a choice is placed, as in the plan that it was read from or job by job."""
-        key, jobs = choice.tobytes(), [job for job, row in enumerate(self._chosen(choice)) if row is not None]
-        asked, known = self._asked(choice, jobs), self._known
-        if key in known.plans and check(asked, known.plans[key]).feasible:
-            known.last = dict(cast(Any, known.plans[key])["placement"])
-            return known.last
-        if key != known.tried[0]:
-            known.tried = key, fit_all(asked, known.last, late)
-        return known.tried[1]
+    def _fitted(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> tuple[Plan, bool]:
+        """Return what of a choice is placed, as in the plan that it was read from or job by job.
+
+        And whether that is a plan: everything has its place, under the rules.
+        """
+        key, known = choice.tobytes(), self._known
+        jobs = [job for job, option in enumerate(self._chosen(choice)) if option is not None]
+        asked, plan = self._asked(choice, jobs), known.plans.get(key)
+        if plan is None or not check(asked, plan).feasible:
+            if known.tried is None or known.tried[0] != key:
+                known.tried = key, {"placement": fit_all(asked, known.last, late)}
+            plan = known.tried[1]
+            if not check(asked, plan).feasible:
+                return plan, False
+            known.plans[key] = plan
+        known.last = plan["placement"]
+        return plan, True
 
     def _asked(self, choice: NDArray[np.int64], jobs: Sequence[int]) -> PlacementInstance:
         """Return the instance in which these jobs have what a choice says, and others have nothing."""
@@ -269,7 +271,7 @@ class PlacementByOption(PlacementMenus):
 
     def placed_near(self, choice: NDArray[np.int64], late: Callable[[], bool]) -> NDArray[np.int64] | None:
         """Return a choice close by that was placed: of those who find no room others have what is left."""
-        plan = fit_most(self._round, self._fitted(choice, late), late)
+        plan = fit_most(self._round, self._fitted(choice, late)[0]["placement"], late)
         return None if plan is None else self.choice(plan)
 
 
@@ -309,19 +311,17 @@ def _within_reach(instance: PlacementInstance, site: Site) -> dict[str, NDArray[
     A cordoned node holds who runs there now, and nobody else.
     """
     admitted = {}  # by what is the same array for pods that are admitted alike
-    wanted = {name: dict[int, int]() for name in site.limited}
-    for job in instance.jobs:
-        for resource, of_all in wanted.items():
-            own = dict[int, int]()
-            for option in job.options:
-                by_nodes = Counter[int]()
-                for pods in option.pods:
-                    admits = site.admits(pods)
-                    admitted[key := id(admits)] = admits
-                    by_nodes[key] += pods.fewest * pods.takes(resource)
-                own |= {key: max(need, own.get(key, 0)) for key, need in by_nodes.items()}
-            for key, need in own.items():
-                of_all[key] = of_all.get(key, 0) + need
+    wanted = {name: Counter[int]() for name in site.limited}
+    for job, (resource, of_all) in product(instance.jobs, wanted.items()):
+        most = Counter[int]()
+        for option in job.options:
+            needs = Counter[int]()
+            for pods in option.pods:
+                admits = site.admits(pods)
+                admitted[id(admits)] = admits
+                needs[id(admits)] += pods.fewest * pods.takes(resource)
+            most |= needs
+        of_all.update(most)
     return {
         name: np.minimum(site.free(name), sum(admitted[key] * need for key, need in of_all.items()))
         for name, of_all in wanted.items()

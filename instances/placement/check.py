@@ -59,12 +59,12 @@ def broken_rules(placed: Placed) -> Iterator[Violation]:
 
 def exact_objective(instance: PlacementInstance, plan: Mapping[str, Any]) -> Fraction:
     """Return the first goal of a feasible plan in rational arithmetic."""
-    return _total(Placed(instance, site_of(instance), plan["placement"]), instance.wanted[0])
+    return _total(Placed.of(instance, plan), instance.wanted[0])
 
 
 def goal_sums(instance: PlacementInstance, plan: Mapping[str, Any]) -> dict[str, int]:
     """Return what a feasible plan has of every goal after the first, by what it is called."""
-    placed = Placed(instance, site_of(instance), plan["placement"])
+    placed = Placed.of(instance, plan)
     names = names_of(instance.wanted)
     return {
         name: int(_total(placed, goal)) for name, goal in zip(names[1:], instance.wanted[1:], strict=True)

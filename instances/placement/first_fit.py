@@ -106,7 +106,7 @@ def fit_all(
     if not fit.begins():
         return {}
     begun, sized = fit.state(), sorted(instance.jobs, key=fit.size, reverse=True)
-    found, starts = list[_State](), sorted((fit.present, near), key=fit.kept, reverse=True)
+    found, starts = list[tuple[int, _State]](), sorted((fit.present, near), key=fit.kept, reverse=True)
     for stay, first in ((starts[0], starts[0]), (starts[1], starts[1]), (fit.present, {})):
         if found and (not stay or late()):
             continue
@@ -114,11 +114,10 @@ def fit_all(
         fit.present = dict(stay)
         fit.fill(sorted(sized, key=lambda job: job.id not in first), lambda: False)
         fit.make_room(late)
-        found.append(fit.state())
-        if not fit.unplaced():
+        found.append((len(fit.unplaced()), fit.state()))
+        if not found[-1][0]:
             break
-    fit.back_to(min(found, key=lambda state: len(fit.unplaced(state))))
-    return fit.plan
+    return min(found, key=itemgetter(0))[1][0]
 
 
 def fit_most(
@@ -166,7 +165,7 @@ class _FirstFit:
 
     def __init__(self, instance: PlacementInstance) -> None:
         self.instance, self._site = instance, site_of(instance)
-        self._free = {name: self._site.free(name) for name in self._site.limited}
+        self._free = self._site.free_each()
         self._whole = {name: max(int(free.sum()), 1) for name, free in self._free.items()}
         self.plan: dict[str, Any] = {}
         self._tried = 0
@@ -248,10 +247,9 @@ class _FirstFit:
         got = ((job, placed.get(job.id)) for job in self.instance.jobs)
         return sum(one is not None and job.admits(one["option"]) for job, one in got)
 
-    def unplaced(self, state: _State | None = None) -> list[PlacementJob]:
-        """Return the jobs that may not wait and have nothing, now or in a state."""
-        plan = self.plan if state is None else state[0]
-        return [job for job in self.instance.jobs if not job.may_wait and job.id not in plan]
+    def unplaced(self) -> list[PlacementJob]:
+        """Return the jobs that may not wait and have nothing."""
+        return [job for job in self.instance.jobs if not job.may_wait and job.id not in self.plan]
 
     def make_room(self, late: Callable[[], bool]) -> None:
         """Take jobs out of the way of those that may not wait and have nothing, and place them anew.

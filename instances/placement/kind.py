@@ -322,9 +322,8 @@ def _way_in(instance: PlacementInstance, job: PlacementJob, plan: Mapping[str, A
 def _said(instance: PlacementInstance, job: str, plan: Mapping[str, Any]) -> str:
     """Return who stops and who moves for a job, in words."""
     from apportion.instances.placement.placed import Placed
-    from apportion.instances.placement.site import site_of
 
-    placed = Placed(instance, site_of(instance), plan["placement"])
+    placed = Placed.of(instance, plan)
     moved: dict[str, int] = {}
     for (one, _), number in placed.moved.items():
         if number and one not in placed.stopped:

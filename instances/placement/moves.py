@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 from apportion.instances.placement.placed import Placed
 from apportion.instances.placement.schema import PlacementInstance
-from apportion.instances.placement.site import site_of
 
 __all__ = ["Step", "steps"]
 
@@ -56,7 +55,7 @@ def steps(instance: PlacementInstance, plan: Mapping[str, Any]) -> list[Step]:
     move b n1 -> n0
     move a n2 -> n1
     """
-    way = _Way(Placed(instance, site_of(instance), plan["placement"]))
+    way = _Way(Placed.of(instance, plan))
     return [*way.stops(), *way.moves(), *way.starts()]
 
 

@@ -110,7 +110,7 @@ class Placed:
     @cached_property
     def free(self) -> dict[str, NDArray[np.int64]]:
         """By resource int64 [nodes]: what others do not use."""
-        return {name: self.site.free(name) for name in self.site.limited}
+        return self.site.free_each()
 
     @cached_property
     def left(self) -> dict[str, NDArray[np.int64]]:

@@ -312,7 +312,7 @@ class Program:
     @cached_property
     def free(self) -> dict[str, Integers]:
         """By resource int64 [nodes]: what others do not use."""
-        return {name: self.site.free(name) for name in self.site.limited}
+        return self.site.free_each()
 
     @cached_property
     def placed(self) -> tuple[Integers, Integers, Integers, Integers]:

@@ -144,8 +144,9 @@ def _has_many(made: Program, of: int, scope: NDArray[np.bool_], most: int) -> bo
     ways = np.zeros(pods.count + 1, dtype=np.int64)  # by how many pods lie on the nodes so far
     ways[0] = 1
     for room in rooms_of(made, of)[scope].tolist():
-        below = np.concatenate((np.zeros(room + 1, np.int64), np.cumsum(ways)))
-        ways = np.minimum(np.cumsum(ways) - below[: ways.size], most + 1)
+        total = np.cumsum(ways)
+        below = np.concatenate((np.zeros(room + 1, np.int64), total))
+        ways = np.minimum(total - below[: ways.size], most + 1)
         if ways[pods.fewest :].sum() > most:
             return True
     return False

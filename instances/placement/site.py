@@ -98,6 +98,10 @@ class Site:
         ]
         return np.array(left, np.int64)[self.group]
 
+    def free_each(self) -> dict[str, NDArray[np.int64]]:
+        """Return by limited resource int64 [nodes]: what others do not use of it, as `free` says it."""
+        return {name: self.free(name) for name in self.limited}
+
     def free_together(self) -> dict[str, int]:
         """Return what all nodes have free of every resource together."""
         return {name: int(self.free(name).sum()) for name in self.resources}

@@ -182,7 +182,7 @@ def _nodes(
         if not capacity:
             notes.problems.append(Problem(f"$.{name}.CfgTRES", "says nothing: scontrol show node prints it"))
             continue
-        gres = _gres(record.get("Gres", ""))
+        gres, gres_used = _gres(record.get("Gres", "")), _gres(record.get("GresUsed", ""))
         for resource, amount in gres.items():
             of_all = resource.partition(":")[0]
             if resource in capacity or (of_all != resource and resource not in typed):
@@ -190,7 +190,7 @@ def _nodes(
             if of_all != resource and (used.get(of_all, 0) == 0 or gres[of_all] == amount):
                 in_use = used.get(of_all, 0)
             elif "GresUsed" in record:
-                in_use = _gres(record["GresUsed"]).get(resource, 0)
+                in_use = gres_used.get(resource, 0)
             else:  # AccountingStorageTRES does not name it
                 where = f"$.{name}.GresUsed"
                 notes.problems.append(Problem(where, "is missing: use scontrol --details show node"))

@@ -383,9 +383,7 @@ def solve_large(
         stride = min(jobs // 32, max(2, options // 8_000))
         start = solve_dual(menus.every(stride), gap=max(gap, 1e-5), late=late).multipliers
     if late():
-        scores = menus.scores(start)
-        bound = float(start @ menus.capacities + menus.largest(scores).sum())
-        return Dual(start, bound, 1, (), False), menus
+        return Dual(start, bound_at(menus, start), 1, (), False), menus
     loss = menus.loss(start)
     near = min(0.5, max(4.0 * jobs, 4_000.0) / options)
     kept = loss <= np.quantile(sampled(loss), near)

@@ -13,7 +13,6 @@ import numpy as np
 from apportion.draw.svg import FAINT, IDLE, INK, OTHERS, Svg, clipped, ink_on, neighbourly
 from apportion.instances.placement import PlacementInstance
 from apportion.instances.placement.placed import Placed
-from apportion.instances.placement.site import site_of
 
 __all__ = ["placement_svg"]
 
@@ -25,7 +24,7 @@ _Part = tuple[str, int, bool]
 
 def placement_svg(instance: PlacementInstance, plan: Mapping[str, Any], *_: object) -> str:
     """Return the drawing of a feasible plan; prices and bound are not drawn."""
-    placed = Placed(instance, site_of(instance), plan["placement"])
+    placed = Placed.of(instance, plan)
     site = placed.site
     resource = _fullest(placed)
     parts = {node: _parts(placed, node, resource) for node in site.nodes}

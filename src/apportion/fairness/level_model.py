@@ -25,7 +25,7 @@ from apportion.formulations.tenants import PlacedTenantedMenus, TenantedMenus
 from apportion.models.exact_sums import over_columns
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.compiled_model import PlanOrPoint
-from apportion.solving.on_nodes import PlacedStructure
+from apportion.solving.on_nodes import PlacedStructure, lies
 
 if TYPE_CHECKING:
     from apportion.solvers.packing.few_moves import Placement
@@ -85,7 +85,7 @@ class Placing:
             return "placed"
         structure, left = PlacedStructure(self.menus), self._seconds()
         found = structure.packed(choice, None if left is None else _PLACED * left)
-        if all(placed.nodes is not None for placed in found.values()):
+        if lies(found):
             self._placed[choice.tobytes()] = found
             return "placed"
         tighter = structure.without(choice, found, proven=True)

@@ -46,7 +46,7 @@ from apportion.solving.judge import DECIDED, Asked
 if TYPE_CHECKING:
     from apportion.solvers.packing.few_moves import Placement
 
-__all__ = ["PlacedStructure", "chosen_on_nodes"]
+__all__ = ["PlacedStructure", "chosen_on_nodes", "lies"]
 
 
 _MOST_ROUNDS = 500
@@ -78,7 +78,7 @@ class PlacedStructure(CompiledKnapsack):
     def plan(self, point: Point, seconds: float | None) -> PlanOrPoint | None:
         """Return the plan of a choice, its nodes included; ``None`` if it was not placed."""
         found = self.packed(rows_of(point), seconds)
-        return None if any(placed.nodes is None for placed in found.values()) else self.on(point, found)
+        return self.on(point, found) if lies(found) else None
 
     def on(self, point: Point, found: dict[str, Placement]) -> PlanOrPoint:
         """Return the plan of a choice that was packed."""
@@ -151,7 +151,7 @@ class PlacedStructure(CompiledKnapsack):
             if near is None:
                 return None
             found = structure.packed(near, call.seconds_left)
-            if all(placed.nodes is not None for placed in found.values()):
+            if lies(found):
                 return near
             tighter = structure.without(near, found, proven=False)
             if tighter is None or call.is_late():
@@ -196,6 +196,11 @@ class PlacedStructure(CompiledKnapsack):
                 return None
 
         return PlacedStructure(other), Start(known.point, hint=multipliers), next_one
+
+
+def lies(found: Mapping[str, Placement]) -> bool:
+    """Return whether everything that was packed lies on nodes."""
+    return all(placed.nodes is not None for placed in found.values())
 
 
 def chosen_on_nodes(
@@ -286,7 +291,7 @@ class _PlacedSearch:
             left = call.seconds_left
             found = structure.packed(choice, None if left is None else _PACKED * left)
             self._is_late = left is not None and (call.seconds_left or 0.0) <= (1.0 - _PACKED) * left
-            if all(placed.nodes is not None for placed in found.values()):
+            if lies(found):
                 placed = self._certifiable(outcome, choice, structure.on(choice, found))
                 return replace(placed, goals=asked.goals)
             tighter = structure.without(choice, found, proven=True)
@@ -318,7 +323,7 @@ class _PlacedSearch:
                 return None
             structure, choice, left = narrower, rows_of(asked.point), call.seconds_left
             found = structure.packed(choice, None if left is None else _AGAIN * left)
-            if all(placed.nodes is not None for placed in found.values()):
+            if lies(found):
                 return choice
         return None
 
@@ -347,7 +352,7 @@ class _PlacedSearch:
             if better(structure, call.maximizes, best, choice) is best:
                 continue
             found = structure.packed(choice, None if left is None else _AGAIN * left)
-            if all(placed.nodes is not None for placed in found.values()):
+            if lies(found):
                 self._best, failed = choice, 0
 
     def open_answer(self) -> Asked:
@@ -438,7 +443,7 @@ def _placed_plan(formulation: KnapsackFormulation, until: float) -> PlanOrPoint 
             return formulation.plan(rows_of(found.point))
         structure = PlacedStructure(cast(PlacedFormulation, formulation))
         there = structure.packed(rows_of(found.point), left)
-        if all(one.nodes is not None for one in there.values()):
+        if lies(there):
             return structure.on(found.point, there)
         tighter = structure.without(rows_of(found.point), there, proven=True)
         if tighter is None:

@@ -404,9 +404,8 @@ def solved(
     with defer_interrupt():
         with released():
             left = call.seconds_left
-            short = call.within(_TRIED_S if left is None else _TRIED * left)
             alone = quick is None or not may_make(entry, call, 1.0 - _TRIED)
-            part = call if alone else short
+            part = call if alone else call.within(_TRIED_S if left is None else _TRIED * left)
             found = by(entry if quick is None else quick, part, warm_start, bounded)
         if quick is not None and not is_decided(found) and may_make(entry, call):
             found = _interruptible(found, partial(closed, found, call, partial(by, entry)))

@@ -1,6 +1,6 @@
 """Queues on many nodes over days: workloads come and end, nodes are cordoned; a line says how a round ended.
 
-``python -m tests.instances.kueue.large_days --nodes 200 --workloads 200 --levels rack,block --limit 10``
+``python -m tests.instances.kueue.large_days --nodes 200 --workloads 200 --levels block,rack --limit 10``
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class _Room:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.free: dict[str, NDArray[np.int64]] = {name: site.free(name) for name in site.limited}
+        self.free = site.free_each()
 
     def copy(self) -> dict[str, NDArray[np.int64]]:
         """Return what is free now, to come back to."""
