@@ -39,9 +39,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.cli.running import in_one_line
-from apportion.cluster.simulation.idle_trace import IdleTrace, content
+from apportion.cluster.simulation.idle_trace import IdleTrace
 from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.files import write_whole
+from apportion.core.files import unpacked, write_whole
 
 __all__ = ["Call", "Name", "arrays_in", "main", "read_inert", "read_pickled_frame"]
 
@@ -359,7 +359,7 @@ def read_pickled_frame(path: str | Path) -> IdleTrace:
 
 def _content(path: Path) -> bytes:
     """Return the pickle in a plain, gzipped or archived file, unpacked up to a limit."""
-    raw = content(path)
+    raw = unpacked(path.read_bytes())
     return _archived(raw) if raw[257:262] == b"ustar" else raw
 
 

@@ -27,7 +27,6 @@ a point.
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import re
 from collections import Counter
@@ -37,6 +36,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, did_you_mean
+from apportion.core.files import csv_rows
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
@@ -150,25 +150,8 @@ def _bare(text: str, mark: str) -> _Columns | None:
 
 def _parsed(text: str, mark: str) -> _Columns:
     """Return the columns of any table; rows without any cell are left out."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
-    lines, rows = list[int](), list[list[str]]()
-    try:
-        for row in reader:
-            if any(row):
-                lines.append(reader.line_num)
-                rows.append(list(map(str.strip, row)))
-    except csv.Error as error:
-        raise InvalidInstance(Problem(f"line {reader.line_num}", f"is no CSV table: {error}")) from None
-    if not lines:
-        raise InvalidInstance(Problem("line 1", "is empty; a table begins with the names of its columns"))
+    lines, rows = zip(*csv_rows(text, delimiter=mark), strict=True)
     _check_names(lines[0], rows[0])
-    problems = [
-        Problem(f"line {at}", f"has {len(row)} cells, the header {len(rows[0])}")
-        for at, row in zip(lines, rows, strict=True)
-        if len(row) != len(rows[0])
-    ]
-    if problems:
-        raise InvalidInstance(problems)
     return lines, list(zip(*rows, strict=True))
 
 

@@ -101,7 +101,12 @@ ROWS = "".join(
 @pytest.mark.parametrize(
     ("arguments", "text", "code", "message"),
     [
-        ([], "placement,local_bsz\n1,8\n", 3, "step_time: is no column"),
+        (
+            [],
+            "placement,local_bsz\n1,8\n",
+            3,
+            "line 1: the header lacks step_time, frozen_layer; it reads placement,local_bsz",
+        ),
         ([], "placement,local_bsz,step_time,frozen_layer\n1,8,nan,0\n", 3, "line 2, step_time: must be"),
         ([], "\xff", 3, "is no UTF-8 text"),
         (
@@ -111,7 +116,7 @@ ROWS = "".join(
             "hold out as",
         ),
         ([], HEADER + "1,8,1,0\n", 3, "cannot determine"),
-        ([], HEADER + "1,8,1,0,9\n", 3, "line 2: holds more values than there are columns"),
+        ([], HEADER + "1,8,1,0,9\n", 3, "line 2: has 5 cells, the header 4"),
         ([], HEADER + "1,8\n", 3, "line 2, step_time: must be a number above 0, not ''"),
         ([], HEADER + "1,8,-1,0\n", 3, "line 2, step_time: must be a number above 0, not '-1'"),
         ([], HEADER + "1,8,1e300,0\n", 3, "line 2, step_time: must be from 1e-9 to 1e9"),
@@ -119,10 +124,10 @@ ROWS = "".join(
         ([], HEADER + "1,1_0,1,0\n", 3, "line 2, local_bsz: must be a number above 0"),
         ([], HEADER + '"999999999,1",8,1,0\n', 3, "line 2, placement: must be GPUs on each node"),
         ([], HEADER + f"1,{'8' * 200_000},1,0\n", 3, "line 2: is no CSV"),
-        ([], HEADER.replace(",", ";"), 3, "values must be separated by commas"),
-        ([], HEADER.replace("local_bsz", "step_time"), 3, "local_bsz: is no column"),
+        ([], HEADER.replace(",", ";"), 3, "cells must be separated by commas"),
+        ([], HEADER.replace("local_bsz", "step_time"), 3, "the header lacks local_bsz"),
         ([], "sync_time," + HEADER + "-3,1,8,1,0\n", 3, "line 2, sync_time: must be a number from 0 on"),
-        ([], "step_time," + HEADER + "1,1,8,1,0\n", 3, "step_time: stands twice"),
+        ([], "step_time," + HEADER + "1,1,8,1,0\n", 3, "line 1: the header has step_time more than once"),
         ([], HEADER, 3, "holds no row"),
         (["--hold-out", "depth=3"], HEADER + ROWS, 2, "'depth=3' holds out no row"),
         (["--hold-out", "depth<9"], HEADER + ROWS, 2, "'depth<9' holds out every row"),

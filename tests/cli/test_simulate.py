@@ -77,7 +77,7 @@ def test_the_example_is_what_its_script_writes(root: Path, example: Path, tmp_pa
         ("x,0,unknown_net,1,64", "application 'unknown_net' has no profile"),
         ("x,soon,small_net,1,64", "time and work must be numbers"),
         ("x,0,small_net,0,64", "num_replicas and batch_size at least 1"),
-        ("x,0,small_net,1", "has 4 fields, the header 5"),
+        ("x,0,small_net,1", "has 4 cells, the header 5"),
         ("x,0,small_net,99,64", "asks for 99 GPUs, the cluster has 16"),
     ],
 )

@@ -175,7 +175,7 @@ def test_yolo_on_one_gpu_held_out_depths_despite_noisy_rows(data: Path) -> None:
 
 
 def test_a_wrong_measurement_names_line_and_column() -> None:
-    with pytest.raises(InvalidInstance, match="step_time: is no column"):
+    with pytest.raises(InvalidInstance, match="line 1: the header lacks step_time"):
         read_steps("placement,local_bsz,frozen_layer\n1,8,0\n")
     with pytest.raises(InvalidInstance, match="line 3, step_time: must be a number above 0, not 'fast'"):
         read_steps("placement,local_bsz,step_time,frozen_layer\n1,8,0.5,0\n1,8,fast,8\n")

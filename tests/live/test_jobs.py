@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apportion.core.errors import InUse, InvalidInstance, InvalidOption, StateUnwritable
+from apportion.core.files import private_folder
 from apportion.live.channel.messages import Progress
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.core import Limits
@@ -37,7 +38,7 @@ from apportion.live.record.requests import (
     waiting,
 )
 from apportion.live.record.state import Rank, State, book, close_books, open_books
-from apportion.live.record.store import Lock, Store, in_use, private_folder, read_state
+from apportion.live.record.store import Lock, Store, in_use, read_state
 from tests.patience import wait_until
 
 

@@ -19,9 +19,9 @@ import pytest
 
 import apportion
 from apportion.core.errors import InvalidInstance, InvalidOption
+from apportion.core.files import private_folder
 from apportion.instances.gap_filling.generator import generate
 from apportion.io import stored
-from apportion.live.record.store import private_folder
 from apportion.service.record import History, record_file
 from apportion.service.record.replaying import check_record as check
 from apportion.service.serving import unix_socket

@@ -18,13 +18,14 @@ from paper_repro.pickled_frame import main as convert
 from paper_repro.pickled_frame import read_pickled_frame
 
 from apportion.cluster.estimation.training.step_times import StepTimes
-from apportion.cluster.simulation.idle_trace import IdleTrace, content, generated_trace, node_changes
+from apportion.cluster.simulation.idle_trace import IdleTrace, generated_trace, node_changes
 from apportion.cluster.simulation.job_logs import JobLog, read_sacct, read_swf
 from apportion.cluster.simulation.job_table import generated_jobs
 from apportion.cluster.simulation.placement import idle_trace_of_jobs
 from apportion.cluster.simulation.rounds.workload_files import read_durations
 from apportion.cluster.simulation.snapshot import read_trace
 from apportion.core.errors import InvalidInstance, InvalidOption
+from apportion.core.files import unpacked
 from tests.simulation.averages import mean_idle
 
 STATES = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=np.int8)
@@ -151,8 +152,8 @@ def test_what_is_packed_is_unpacked_up_to_a_limit_and_damage_is_told(tmp_path: P
     path = tmp_path / "frame.pkl.gz"
     path.write_bytes(gzip.compress(b"\x00" * 10**6))
     with pytest.raises(ValueError, match="unpacks to more than 1,000 bytes"):
-        content(path, most=1000)
-    assert content(path) == b"\x00" * 10**6
+        unpacked(path.read_bytes(), most=1000)
+    assert unpacked(path.read_bytes()) == b"\x00" * 10**6
     for damaged in (path.read_bytes()[:-9], b"\x1f\x8bnothing"):
         path.write_bytes(damaged)
         for read in (read_pickled_frame, read_swf, read_durations):
@@ -225,8 +226,15 @@ def test_sacct_by_hand(tmp_path: Path) -> None:
         and log.nodes.tolist() == [2, 2, 3]
     )
     assert len(read_trace(path).names) == 5 and len(read_trace(path, 5).names) == 5
-    path.write_text("JobID|Start|End|NNodes\n1|soon|2026-01-31T12:10:00|2\n1|2026-01-31T12:10:00\n")
-    with pytest.raises(InvalidInstance, match=r"line 2.*line 3"):
+    path.write_text(
+        "JobID|Start|End|NNodes\n1|soon|2026-01-31T12:10:00|2\n1||later|2\n1|2026-01-31T12:00:00|later|2\n"
+    )
+    with pytest.raises(InvalidInstance, match=r"line 2.*line 4"):
+        read_sacct(path)
+    path.write_text('JobID|Start|End|NNodes|JobName\n1|2026-01-31T12:00:00|2026-01-31T12:10:00|2|"one\n')
+    assert read_sacct(path).nodes.tolist() == [2]
+    path.write_text("JobID|Start|End|NNodes\n1|2026-01-31T12:10:00\n")
+    with pytest.raises(InvalidInstance, match="line 2: has 2 cells, the header 4"):
         read_sacct(path)
     path.write_text("JobID,Start\n1,2\n")
     with pytest.raises(InvalidInstance, match="sacct -P"):

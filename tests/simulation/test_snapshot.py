@@ -261,7 +261,7 @@ def test_bad_curves_and_horizons_are_refused(trace: IdleTrace) -> None:
         ("", "is empty"),
         ("id,Tcup\nx,1\n", "line 1: the header lacks Tcdw, Jmin, Jmax, Pmax, tsub_s"),
         ("Tcup,Tcdw,Jmin,Jmax,Pmax,tsub_s\n", "lacks the unnamed first column"),
-        (HEADER + "a-b,1,2,1,2,3\n", "line 2: has 6 fields, the header has 7"),
+        (HEADER + "a-b,1,2,1,2,3\n", "line 2: has 6 cells, the header 7"),
         (
             HEADER + "a-b,1,2,1,2,3,4\nc-d,x,2,1,2,3,4\n",
             "line 3, column Tcup: expected seconds, at least 0, found 'x'",
@@ -276,7 +276,7 @@ def test_bad_curves_and_horizons_are_refused(trace: IdleTrace) -> None:
             HEADER + "a-b,1,2,1,2,3,4\na-b,1,2,1,2,3,4\n",
             "line 3, column 1: job 'a-b' stands in line 2 already",
         ),
-        (HEADER + '"a-b,1,2,1,2,3,4\n', "cannot be read as a CSV table"),
+        (HEADER + '"a-b,1,2,1,2,3,4\n', "is no CSV table"),
     ],
 )
 def test_a_bad_job_table_is_refused_with_line_and_column(tmp_path: Path, text: str, expected: str) -> None:

@@ -70,10 +70,11 @@ def command(
     import msgspec
 
     from apportion.core.errors import InvalidInstance
+    from apportion.core.files import private_folder
     from apportion.live.offers import misfit
     from apportion.live.record.jobs import JobSpec
     from apportion.live.record.requests import Submit, leave, new_id
-    from apportion.live.record.store import default_folder, in_use, private_folder, read_state
+    from apportion.live.record.store import default_folder, in_use, read_state
 
     id = new_id()
     where = Path(directory or ".").absolute()

@@ -52,9 +52,9 @@ def judged(path: str) -> str:
             return kind
     if name.endswith((".json", ".yaml", ".yml")) or not place.is_file():
         return "instance"
-    from apportion.cluster.simulation.idle_trace import content
+    from apportion.core.files import unpacked
 
-    first = content(place).decode("utf-8", "replace").lstrip("\ufeff").partition("\n")[0]
+    first = unpacked(place.read_bytes()).decode("utf-8", "replace").lstrip("\ufeff").partition("\n")[0]
     header = {cell.strip().strip('"') for cell in re.split(r"[,|]", first)}
     if first.startswith(";") or header >= {"Start", "End"}:
         return "trace"  # a job log: SWF, or the output of sacct
@@ -105,14 +105,16 @@ def _workload(path: Path) -> str:
 
 def _steps(path: Path) -> str:
     from apportion.cluster.estimation.measured_steps import read_steps
+    from apportion.core.files import file_text
 
-    return f"{read_steps(_text(path)).seconds.size} measured steps"
+    return f"{read_steps(file_text(path)).seconds.size} measured steps"
 
 
 def _layers(path: Path) -> str:
     from apportion.cluster.estimation.measured_steps import read_layers
+    from apportion.core.files import file_text
 
-    return f"{read_layers(_text(path)).depths.size} depths"
+    return f"{read_layers(file_text(path)).depths.size} depths"
 
 
 def _profiles(path: Path) -> str:
@@ -125,15 +127,6 @@ def _freezing(path: Path) -> str:
     from apportion.cluster.estimation.training.freezing_profile import read_freezing
 
     return f"applications {', '.join(read_freezing(path))}"
-
-
-def _text(path: Path) -> str:
-    from apportion.core.errors import InvalidInstance, Problem
-
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInstance(Problem(str(path), f"is no text in UTF-8: {error.reason}")) from None
 
 
 INPUTS: Mapping[str, Input] = MappingProxyType(

@@ -11,12 +11,13 @@ import io
 import logging
 import math
 import os
+import stat
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from apportion.core.errors import InvalidInstance, Problem, reason
 
@@ -25,16 +26,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "LARGEST",
+    "csv_rows",
+    "file_text",
     "log_skipped_rows",
     "number_columns",
     "optional_columns",
+    "private_folder",
     "text_columns",
     "unpacked",
     "write_whole",
 ]
 
 
-def unpacked(raw: bytes, most: int) -> bytes:
+LARGEST = 2**33
+"""Bytes that a packed file may unpack to: a month of Summit's nodes at ten seconds takes 1.2 GB."""
+
+
+def unpacked(raw: bytes, most: int = LARGEST) -> bytes:
     """Return the content of a file, unpacked if it is gzipped.
 
     Raises
@@ -52,6 +61,27 @@ def unpacked(raw: bytes, most: int) -> bytes:
     if unpacker.unconsumed_tail or not unpacker.eof:
         raise ValueError(f"the packed file is cut off, or unpacks to more than {most:,} bytes")
     return content
+
+
+def file_text(path: Path, raw: bytes | None = None) -> str:
+    """Return the text of a file in UTF-8, gzipped or not.
+
+    Parameters
+    ----------
+    path
+        The file, or what errors call `raw`.
+    raw
+        The content, where it has been read already.
+
+    Raises
+    ------
+    InvalidInstance
+        If it cannot be read, or is no such text.
+    """
+    try:
+        return unpacked(path.read_bytes() if raw is None else raw).decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
@@ -91,6 +121,26 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
                 Path(temporary).unlink()
 
 
+def private_folder(path: str | os.PathLike[str]) -> Path:
+    """Return a state folder that only its user can enter, made if it is missing.
+
+    Raises
+    ------
+    InvalidInstance
+        If it belongs to somebody else, is shared by all users as ``/tmp`` is, or is no folder.
+    """
+    folder = Path(path).expanduser().absolute()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    status = folder.stat()
+    if status.st_uid != os.getuid():
+        raise InvalidInstance(Problem(str(folder), "belongs to another user; name a folder of your own"))
+    if status.st_mode & stat.S_ISVTX:
+        raise InvalidInstance(Problem(str(folder), "is shared with other users; name a folder of your own"))
+    if status.st_mode & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
 def _mode(target: Path) -> int:
     """Return the permissions of the file that is replaced, or those a new file would get."""
     if target.exists():
@@ -123,6 +173,71 @@ def log_skipped_rows(path: str | PathLike[str], rows: int, reasons: Mapping[str,
 _SHOWN = 20
 
 
+def csv_rows(
+    text: str,
+    file: str | Path = "",
+    needed: Sequence[str] = (),
+    *,
+    delimiter: str = ",",
+    pad: bool = False,
+) -> list[tuple[int, list[str]]]:
+    """Return the rows of a table, its header first, each with the number of its last line.
+
+    Cells come without blanks around them, rows without any cell are left out. Between bars, as Slurm writes
+    tables, nothing is quoted.
+
+    Parameters
+    ----------
+    text
+        The table.
+    file
+        What errors call it, beside the line; empty where a caller says it.
+    needed
+        Columns that the header must have, once.
+    delimiter
+        What stands between cells.
+    pad
+        Whether a row may end early, its last cells being empty, or in empty cells beyond the header.
+
+    Raises
+    ------
+    InvalidInstance
+        If it is no such table, a column is missing or stands twice, or a row is short or long.
+    """
+
+    def problem(line: int, said: str) -> Problem:
+        return Problem(f"{file}, line {line}" if file else f"line {line}", said)
+
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "|" else csv.QUOTE_MINIMAL
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, quoting=quoting)
+    try:
+        rows = [(reader.line_num, list(map(str.strip, row))) for row in reader if any(row)]
+    except csv.Error as error:
+        raise InvalidInstance(problem(reader.line_num, f"is no CSV table: {error}")) from None
+    if not rows:
+        raise InvalidInstance(problem(1, "is empty; a table begins with the names of its columns"))
+    (first, header), *rows = rows
+    missing = [name for name in needed if name not in header]
+    if missing:
+        commas = "" if len(header) > 1 else "; cells must be separated by commas"
+        said = f"the header lacks {', '.join(missing)}; it reads {','.join(header)[:200]}{commas}"
+        raise InvalidInstance(problem(first, said))
+    if twice := [name for name in dict.fromkeys(needed) if header.count(name) > 1]:
+        raise InvalidInstance(problem(first, f"the header has {', '.join(twice)} more than once"))
+    width = len(header)
+    if pad:
+        rows = [
+            (line, [*row[:width], *[""] * (width - len(row)), *filter(None, row[width:])])
+            for line, row in rows
+        ]
+    wrong = [
+        problem(line, f"has {len(row)} cells, the header {width}") for line, row in rows if len(row) != width
+    ]
+    if wrong:
+        raise InvalidInstance(wrong[:_SHOWN])
+    return [(first, header), *rows]
+
+
 def text_columns(path: Path, columns: Sequence[str]) -> list[tuple[int, tuple[str, ...]]]:
     """Return the named columns of every row as text, with the row's line number.
 
@@ -131,25 +246,11 @@ def text_columns(path: Path, columns: Sequence[str]) -> list[tuple[int, tuple[st
     InvalidInstance
         If the file cannot be read, a column is missing, a row is short or long, or there is no row.
     """
-    try:
-        lines = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
-        rows = [(lines.line_num, row) for row in lines if row]
-    except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
-    header = [name.strip() for name in rows[0][1]] if rows else []
-    missing = [name for name in columns if name not in header]
-    if missing:
-        raise InvalidInstance(Problem(f"{path}, line 1", f"the header lacks {', '.join(missing)}"))
-    wrong = [(line, len(row)) for line, row in rows[1:] if len(row) != len(header)]
-    if wrong:
-        line, fields = wrong[0]
-        raise InvalidInstance(
-            Problem(f"{path}, line {line}", f"has {fields} fields, the header {len(header)}")
-        )
-    if len(rows) == 1:
+    (_, header), *rows = csv_rows(file_text(path), path, columns)
+    if not rows:
         raise InvalidInstance(Problem(str(path), "has a header and no row"))
     at = [header.index(name) for name in columns]
-    return [(line, tuple(row[index].strip() for index in at)) for line, row in rows[1:]]
+    return [(line, tuple(row[index] for index in at)) for line, row in rows]
 
 
 def number_columns(path: Path, columns: Sequence[str]) -> NDArray[np.float64]:
@@ -191,13 +292,5 @@ def optional_columns(path: Path, columns: Sequence[str]) -> dict[str, list[str]]
     InvalidInstance
         As :func:`text_columns`.
     """
-    try:
-        header = path.read_bytes().decode("utf-8-sig").partition("\n")[0]
-        named = [name.strip() for name in next(csv.reader([header]), [])]
-    except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
-    present = [name for name in columns if name in named]
-    if not present:
-        return {}
-    rows = text_columns(path, present)
-    return {name: [fields[place] for _, fields in rows] for place, name in enumerate(present)}
+    (_, header), *rows = csv_rows(file_text(path), path)
+    return {name: [row[header.index(name)] for _, row in rows] for name in columns if name in header}

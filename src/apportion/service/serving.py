@@ -19,8 +19,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from apportion.core.errors import InvalidOption
-from apportion.core.files import write_whole
-from apportion.live.record.store import private_folder
+from apportion.core.files import private_folder, write_whole
 from apportion.service.answering import Metrics
 from apportion.service.app import application
 from apportion.service.messages import Limits

@@ -10,8 +10,6 @@ is left out.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Mapping
@@ -21,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.files import csv_rows
 
 __all__ = ["LayerShares", "MeasuredSteps", "read_layers", "read_steps"]
 
@@ -102,7 +101,7 @@ def read_steps(text: str) -> MeasuredSteps:
         batch = _measure(row["local_bsz"], line, "local_bsz", problems)
         seconds = _measure(row["step_time"], line, "step_time", problems)
         depth = _depth(row["frozen_layer"], line, problems)
-        sync = row.get("sync_time", "").strip()
+        sync = row.get("sync_time", "")
         if sync and not (_number(sync) >= 0):
             problems.append(
                 Problem(f"line {line}, sync_time", f"must be a number from 0 on, not {sync[:40]!r}")
@@ -133,7 +132,7 @@ def read_layers(text: str) -> LayerShares:
     InvalidInstance
         If there is no depth column or no share, or depths do not rise from 0.
     """
-    table = [(line, row, row["frozen_layers"].strip()) for line, row in _table(text, ("frozen_layers",))]
+    table = [(line, row, row["frozen_layers"]) for line, row in _table(text, ("frozen_layers",))]
     rows = [(line, row) for line, row, depth in table if _is_whole(depth)]
     depths = np.array([int(depth) for *_, depth in table if _is_whole(depth)], dtype=np.int64)
     if depths.size < 2 or depths[0] != 0 or (np.diff(depths) <= 0).any():
@@ -161,31 +160,8 @@ def read_layers(text: str) -> LayerShares:
 
 def _table(text: str, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
     """Return the rows by column, each with the number of its last line."""
-    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=None))
-    rows: list[tuple[int, list[str]]] = []
-    try:
-        columns = [column.strip() for column in next(reader, [])]
-        rows.extend((reader.line_num, row) for row in reader if row)
-    except csv.Error as error:
-        raise InvalidInstance(Problem(f"line {reader.line_num}", f"is no CSV: {error}")) from None
-    missing = [column for column in needed if column not in columns]
-    if missing:
-        listed = ", ".join(columns)[:120] or "none"
-        hint = "" if len(columns) > 1 else "; values must be separated by commas"
-        raise InvalidInstance(
-            [Problem(column, f"is no column; the columns are {listed}{hint}") for column in missing]
-        )
-    twice = [column for column in needed if columns.count(column) > 1]
-    twice += [f"line {line}" for line, row in rows if any(value.strip() for value in row[len(columns) :])]
-    if twice:
-        raise InvalidInstance(
-            [
-                Problem(place, "holds more values than there are columns" if " " in place else "stands twice")
-                for place in twice[:_SHOWN]
-            ]
-        )
-    short = [""] * len(columns)
-    return [(line, dict(zip(columns, [*row, *short], strict=False))) for line, row in rows]
+    (_, header), *rows = csv_rows(text.removeprefix("\ufeff"), "", needed, pad=True)
+    return [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
 
 def _is_whole(text: str) -> bool:

@@ -24,8 +24,6 @@ two columns of speeds, and what is known of the model. `held_out` says how well 
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.cluster.estimation.similarity import ModelSignature, Prediction, SimilarityPredictor, family_of
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of
-from apportion.core.files import log_skipped_rows
+from apportion.core.files import csv_rows, log_skipped_rows
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 
 __all__ = [
@@ -129,7 +127,7 @@ def read_reference(text: str, base_column: str, target_column: str) -> Reference
     skipped = 0
     problems: list[Problem] = []
     for line, row in rows:
-        name = (row["model"] or "").strip()
+        name = row["model"]
         if not name or name in measured:
             skipped += 1
             continue
@@ -172,7 +170,7 @@ def read_signatures(text: str) -> dict[str, ModelSignature]:
     signatures: dict[str, ModelSignature] = {}
     problems: list[Problem] = []
     for line, row in _rows(text, ("model",)):
-        name = (row["model"] or "").strip()
+        name = row["model"]
         if not name or name in signatures:
             problems.append(Problem(f"line {line}, model", f"stands twice: {name}" if name else "is empty"))
         elif (signature := _signature(name, row, line, problems)) is not None:
@@ -183,27 +181,9 @@ def read_signatures(text: str) -> dict[str, ModelSignature]:
 
 
 def _rows(text: str, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
-    """Return the rows with their lines; every column there is stands once."""
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-    try:
-        columns = [column.strip() for column in reader.fieldnames or []]
-        reader.fieldnames = columns
-        problems = [
-            Problem(column, f"is no column; the columns are {', '.join(columns)[:400] or 'none'}")
-            for column in dict.fromkeys(needed)
-            if column not in columns
-        ]
-        used = (*needed, "family", *_FEATURES.values())
-        problems += [
-            Problem(column, "stands in the header more than once")
-            for column in dict.fromkeys(used)
-            if columns.count(column) > 1
-        ]
-        if problems:
-            raise InvalidInstance(problems)
-        return [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise InvalidInstance(Problem(f"line {reader.line_num}", f"is no CSV: {error}")) from None
+    """Return the rows with their lines; of a column that stands twice the last cell counts."""
+    (_, header), *rows = csv_rows(text.removeprefix("\ufeff"), "", tuple(dict.fromkeys(needed)), pad=True)
+    return [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
 
 def held_out(
@@ -245,12 +225,12 @@ def _mape(predicted: NDArray[np.float64], measured: NDArray[np.float64]) -> floa
 def _signature(name: str, row: dict[str, str], line: int, problems: list[Problem]) -> ModelSignature | None:
     before = len(problems)
     numbers = {field: _number(row, column, line, problems) for field, column in _FEATURES.items()}
-    family = (row.get("family") or "").strip() or family_of(name)
+    family = row.get("family") or family_of(name)
     return None if len(problems) > before else ModelSignature(name, family, **numbers)
 
 
 def _number(row: dict[str, str], column: str, line: int, problems: list[Problem]) -> float | None:
-    text = (row.get(column) or "").strip()
+    text = row.get(column, "")
     if not text or text.lower() in ("nan", "none", "null"):
         return None
     try:

@@ -20,35 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, reason
-from apportion.core.files import unpacked
 from apportion.instances.gap_filling.generator import spell_lengths
 
 __all__ = [
-    "LARGEST",
     "IdleTrace",
     "NodeChanges",
-    "content",
     "generated_trace",
     "node_changes",
     "read_idle_trace",
 ]
-
-
-LARGEST = 2**33
-"""Bytes that a packed file may unpack to: a month of Summit's nodes at ten seconds takes 1.2 GB."""
-
-
-def content(path: Path, most: int = LARGEST) -> bytes:
-    """Return the content of a file, unpacked if it is gzipped.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    ValueError
-        If a gzipped file is damaged, or unpacks to more than `most` bytes.
-    """
-    return unpacked(path.read_bytes(), most)
 
 
 _ARRAYS = {

@@ -6,8 +6,6 @@ nodes of them and holds what it placed against what the log recorded.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections import Counter
@@ -18,9 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.simulation.idle_trace import content
-from apportion.core.errors import InvalidInstance, Problem, reason
-from apportion.core.files import log_skipped_rows
+from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.files import csv_rows, file_text, log_skipped_rows
 from apportion.core.node_lists import NoNodeList, expand
 from apportion.instances.fields import LARGEST_COUNT
 
@@ -93,7 +90,7 @@ def read_swf(path: str | Path, cores_per_node: int | None = None, raw: bytes | N
     path = Path(path)
     header: dict[str, int] = {}
     rows: list[list[float]] = []
-    for number, line in enumerate(_text(path, raw).splitlines(), 1):
+    for number, line in enumerate(file_text(path, raw).splitlines(), 1):
         if line.lstrip().startswith(";"):
             found = re.match(r"\s*;\s*(MaxNodes|MaxProcs)\s*:\s*(\d{1,15})\b", line)
             if found:
@@ -187,22 +184,17 @@ def read_sacct(path: str | Path, cores_per_node: int | None = None, raw: bytes |
         If the file cannot be read, a column is missing, a field is wrong (with its line), or no job is left.
     """
     path = Path(path)
-    text = _text(path, raw)
+    text = file_text(path, raw)
     columns = _Columns(path, text, cores_per_node)
-    try:
-        lines = csv.reader(io.StringIO(text, newline=""), delimiter=columns.delimiter)
-        rows = [(lines.line_num, row) for row in lines if row]
-    except (ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
+    _, *rows = csv_rows(text, path, delimiter=columns.delimiter)
     problems: list[Problem] = []
     skipped: Counter[str] = Counter()
     found: list[tuple[float, float | None, int]] = []
     names: dict[str, int] = {}
     places: list[tuple[int, int]] = []
     zones: set[bool] = set()
-    for line, row in rows[1:]:
+    for line, row in rows:
         try:
-            columns.demand_length(row)
             if (unusable := columns.unusable(row)) is not None:
                 skipped[unusable] += 1
                 continue
@@ -224,12 +216,12 @@ def read_sacct(path: str | Path, cores_per_node: int | None = None, raw: bytes |
         problems.append(Problem(str(path), "some times have a zone and others none: write all in one way"))
     if problems:
         raise InvalidInstance(problems[:50])
-    log_skipped_rows(path, len(rows) - 1, skipped)
+    log_skipped_rows(path, len(rows), skipped)
     if not found:
         raise InvalidInstance(Problem(str(path), "holds no job that started and had a node"))
     last = max(start if end is None else end for start, end, _ in found)
     if running := sum(end is None for _, end, _ in found):
-        _warn(f"{path}: {running} of {len(rows) - 1} rows have not ended: taken as running to the last time")
+        _warn(f"{path}: {running} of {len(rows)} rows have not ended: taken as running to the last time")
     start_s = np.array([start for start, _, _ in found])
     end_s = np.array([last if end is None else end for _, end, _ in found])
     origin = float(start_s.min())
@@ -239,7 +231,7 @@ def read_sacct(path: str | Path, cores_per_node: int | None = None, raw: bytes |
         np.array([count for *_, count in found], dtype=np.int64),
         None,
         path.name.removesuffix(".gz").rpartition(".")[0] or path.name,
-        len(rows) - 1,
+        len(rows),
         np.array(places, dtype=np.int64).reshape(-1, 2) if columns.named else None,
         tuple(names),
     )
@@ -252,7 +244,7 @@ class _Columns:
         first = text.partition("\n")[0].strip("\r")
         self.delimiter = "|" if "|" in first else ","
         header = first.split(self.delimiter)
-        self._length, self._cores = len(header), cores_per_node
+        self._cores = cores_per_node
         self._at = {name: at for at, name in enumerate(header)}
         self.named = "NodeList" in self._at
         self._count = next((name for name in _COUNTS if name in self._at), None)
@@ -269,11 +261,6 @@ class _Columns:
         if missing:
             wrong = f"the header lacks {', '.join(missing)}; expected the output of sacct -P"
             raise InvalidInstance(Problem(f"{path}, line 1", wrong))
-
-    def demand_length(self, row: list[str]) -> None:
-        """Refuse a row that is longer or shorter than the header."""
-        if len(row) != self._length:
-            raise ValueError(f"has {len(row)} fields, the header has {self._length}")
 
     def unusable(self, row: list[str]) -> str | None:
         """Return why a row is no job that ran, ``None`` if it may be one."""
@@ -317,13 +304,6 @@ def _seconds(field: str, text: str, zones: set[bool]) -> float:
         raise ValueError(wrong) from None
     zones.add(time.tzinfo is not None)
     return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
-
-
-def _text(path: Path, raw: bytes | None) -> str:
-    try:
-        return (content(path) if raw is None else raw).decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
 
 
 def _warn(text: str) -> None:

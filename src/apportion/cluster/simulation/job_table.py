@@ -5,8 +5,6 @@ Job sets are drawn for those who have none, after the published ones.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of, reason
+from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of
+from apportion.core.files import csv_rows, file_text
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES
 
 __all__ = ["SubmittedJob", "generated_jobs", "read_job_table"]
@@ -97,33 +96,15 @@ def read_job_table(path: str | Path) -> tuple[SubmittedJob, ...]:
         its line (from 1, the header's) and column.
     """
     path = Path(path)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-        rows = [(lines.line_num, row) for row in lines if row]
-    except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(
-            Problem(str(path), f"cannot be read as a CSV table: {reason(error)}")
-        ) from error
-    if not rows:
-        raise InvalidInstance(Problem(str(path), "is empty; expected a header line"))
-    header = rows[0][1]
-    missing = [column for column in _COLUMNS if column not in header]
-    if missing or header[0] in _COLUMNS:
-        names = ", ".join(missing) or "the unnamed first column with the job's id"
-        raise InvalidInstance(
-            Problem(f"{path}, line 1", f"the header lacks {names}; it reads {','.join(header)[:200]}")
-        )
+    (_, header), *rows = csv_rows(file_text(path), path, tuple(_COLUMNS))
+    if header[0] in _COLUMNS:
+        said = "the header lacks the unnamed first column with the job's id"
+        raise InvalidInstance(Problem(f"{path}, line 1", said))
     place = {column: header.index(column) for column in _COLUMNS}
     problems: list[Problem] = []
     jobs: list[SubmittedJob] = []
     seen: dict[str, int] = {}
-    for line, row in rows[1:]:
-        if len(row) != len(header):
-            problems.append(
-                Problem(f"{path}, line {line}", f"has {len(row)} fields, the header has {len(header)}")
-            )
-            continue
+    for line, row in rows:
         before = len(problems)
         if not row[0]:
             problems.append(Problem(f"{path}, line {line}, column 1", "expected the job's id, found nothing"))

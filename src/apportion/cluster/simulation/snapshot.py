@@ -25,10 +25,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.cluster.simulation.idle_trace import LARGEST, IdleTrace, content, read_idle_trace
+from apportion.cluster.simulation.idle_trace import IdleTrace, read_idle_trace
 from apportion.cluster.simulation.job_table import SubmittedJob, read_job_table
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of, quoted_names, reason
-from apportion.core.files import unpacked
+from apportion.core.files import LARGEST, unpacked
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, check_curve, equal_share
 
@@ -84,7 +84,7 @@ def read_trace(
     from apportion.cluster.simulation.placement import MOST_CUT, idle_trace_of_jobs
 
     try:
-        raw = content(path) if raw is None else unpacked(raw, LARGEST)
+        raw = unpacked(path.read_bytes() if raw is None else raw)
     except (OSError, ValueError) as error:
         raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
     swf = name.endswith(".swf") or raw.lstrip()[:1] == b";"

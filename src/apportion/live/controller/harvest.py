@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from apportion.cluster.policies.gap_filling_view import Policy
 from apportion.core.errors import InvalidOption
+from apportion.core.files import private_folder
 from apportion.live.cluster import Channel, Cluster, continued
 from apportion.live.controller.advisor import LiveAdvisor
 from apportion.live.controller.controller import Controller, Stepped
@@ -30,7 +31,7 @@ from apportion.live.record import requests
 from apportion.live.record.journal import HarvestTotals, Journal
 from apportion.live.record.requests import with_requests
 from apportion.live.record.state import State
-from apportion.live.record.store import Lock, Store, private_folder, read_state
+from apportion.live.record.store import Lock, Store, read_state
 from apportion.live.slurm.cluster import SlurmCluster, require_commands
 from apportion.live.slurm.commands import TimedCluster
 

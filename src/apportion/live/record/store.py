@@ -11,7 +11,6 @@ import os
 import secrets
 import socket
 import sqlite3
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +24,7 @@ from apportion.live.offers import Size
 from apportion.live.record.jobs import Job
 from apportion.live.record.state import Pilot, Rank, State
 
-__all__ = ["Lock", "Store", "default_folder", "in_use", "private_folder", "read_state"]
+__all__ = ["Lock", "Store", "default_folder", "in_use", "read_state"]
 
 SCHEMA = 1
 _KEPT_PILOTS_S = 3600.0
@@ -74,26 +73,6 @@ def _locked(file: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def private_folder(path: str | os.PathLike[str]) -> Path:
-    """Return a state folder that only its user can enter, made if it is missing.
-
-    Raises
-    ------
-    InvalidInstance
-        If it belongs to somebody else, is shared by all users as ``/tmp`` is, or is no folder.
-    """
-    folder = Path(path).expanduser().absolute()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    status = folder.stat()
-    if status.st_uid != os.getuid():
-        raise InvalidInstance(Problem(str(folder), "belongs to another user; name a folder of your own"))
-    if status.st_mode & stat.S_ISVTX:
-        raise InvalidInstance(Problem(str(folder), "is shared with other users; name a folder of your own"))
-    if status.st_mode & 0o077:
-        folder.chmod(0o700)
-    return folder
 
 
 class Lock:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from apportion.core.errors import ApportionError
-from apportion.live.record.store import private_folder
+from apportion.core.files import private_folder
 from apportion.service.record.entries import (
     Asked,
     Decided,

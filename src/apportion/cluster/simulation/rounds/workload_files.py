@@ -5,8 +5,6 @@ Whose the jobs of a workload are: a column of the workload, and a file of tenant
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,10 +19,9 @@ from numpy.typing import NDArray
 
 from apportion.cluster.policies.rounds.belief import SpeedBelief
 from apportion.cluster.policies.rounds.cluster_view import Claims, Nodes
-from apportion.cluster.simulation.idle_trace import content
 from apportion.cluster.simulation.rounds.job_states import Beliefs, JobStates
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean, reason
-from apportion.core.files import log_skipped_rows, optional_columns
+from apportion.core.files import csv_rows, file_text, log_skipped_rows, optional_columns
 from apportion.instances.fields import Amount, Name
 from apportion.instances.tenants import Tenant, Tree, tree_of
 from apportion.instances.tenants.rules import check_tenants
@@ -251,52 +248,43 @@ def read_durations(path: str | Path) -> DurationLog:
         If the file cannot be read, a column is missing or a field is wrong (with its line).
     """
     path = Path(path)
-    try:
-        text = content(path).decode("utf-8-sig")
-        lines = csv.DictReader(io.StringIO(text, newline=""))
-        header = lines.fieldnames or []
-        missing = [name for name in _COLUMNS if name not in header]
-        if missing:
-            raise InvalidInstance(Problem(f"{path}, line 1", f"the header lacks {', '.join(missing)}"))
-        problems: list[Problem] = []
-        rows: list[tuple[float, float, int]] = []
-        skipped, count = Counter[str](), 0
-        for row in lines:
-            count += 1
-            try:
-                job = _timestamp(row["timestamp"]), _duration(row["duration"]), _gpus(row["num_gpus"])
-            except ValueError as error:
-                problems.append(Problem(f"{path}, line {lines.line_num}", str(error)))
-                continue
-            if job[1] <= 0:
-                skipped["of no time"] += 1
-            elif job[2] <= 0:
-                skipped["of no GPU"] += 1
-            else:
-                rows.append(job)
-    except InvalidInstance:
-        raise
-    except (OSError, ValueError, csv.Error) as error:
-        raise InvalidInstance(Problem(str(path), f"cannot be read: {reason(error)}")) from error
+    (_, header), *lines = csv_rows(file_text(path), path, _COLUMNS)
+    at = [header.index(name) for name in _COLUMNS]
+    problems: list[Problem] = []
+    rows: list[tuple[float, float, int]] = []
+    skipped = Counter[str]()
+    for line, row in lines:
+        timestamp, duration, gpus = (row[place] for place in at)
+        try:
+            job = _timestamp(timestamp), _duration(duration), _gpus(gpus)
+        except ValueError as error:
+            problems.append(Problem(f"{path}, line {line}", str(error)))
+            continue
+        if job[1] <= 0:
+            skipped["of no time"] += 1
+        elif job[2] <= 0:
+            skipped["of no GPU"] += 1
+        else:
+            rows.append(job)
     if problems or not rows:
         raise InvalidInstance(problems[:_SHOWN] or Problem(str(path), "has no job"))
-    log_skipped_rows(path, count, skipped)
+    log_skipped_rows(path, len(lines), skipped)
     rows.sort(key=lambda job: job[0])
     table = np.array(rows, dtype=np.float64)
     return DurationLog(table[:, 0] - table[0, 0], table[:, 1], table[:, 2].astype(np.int64))
 
 
-def _timestamp(text: str | None) -> float:
+def _timestamp(text: str) -> float:
     try:
-        at = datetime.fromisoformat(text or "")
+        at = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"timestamp must be YYYY-MM-DD HH:MM:SS, not {text!r:.60}") from None
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
-def _duration(text: str | None) -> float:
+def _duration(text: str) -> float:
     try:
-        seconds = float(text or "")
+        seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not -1e10 < seconds < 1e10:
@@ -304,9 +292,9 @@ def _duration(text: str | None) -> float:
     return seconds
 
 
-def _gpus(text: str | None) -> int:
+def _gpus(text: str) -> int:
     try:
-        gpus = int(text or "")
+        gpus = int(text)
     except ValueError:
         gpus = -1
     if not 0 <= gpus <= 1_000_000:
