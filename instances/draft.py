@@ -11,10 +11,9 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean, quoted_names
-from apportion.instances.fields import make_plain, remade
-from apportion.instances.kind import Edits
+from apportion.instances.fields import remade, settle
+from apportion.instances.kind import Edits, JobRules
 from apportion.instances.kinds import Instance, kind_of
-from apportion.instances.tenants.rules import settle_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = ["Draft", "edits_of", "is_tenanted", "with_jobs"]
@@ -211,17 +210,15 @@ class Draft:
         if is_tenanted(after) and rules.tenants is None:
             replace(after)
             return
-        problems: list[Problem] = []
-        again = rules.around(before, after, problems)
+        problems = settle(remade(after, jobs=()))
+        again = None if problems else rules.around(before, after, problems)
         if problems:
             raise InvalidInstance(problems)
         touched = _touched(before.jobs, after.jobs, again)
         for index in touched:
-            rules.check(f"$.jobs[{index}]", after.jobs[index], after, problems)
+            _check(rules, f"$.jobs[{index}]", after.jobs[index], after, problems)
         if problems:
             raise InvalidInstance(problems)
-        for index in touched:
-            rules.settle(after.jobs[index])
         if is_tenanted(after):
             self._check_tenants(after, {after.jobs[index].id for index in touched}, problems)
         if problems:
@@ -231,13 +228,10 @@ class Draft:
         rules = self._edits.rules
         if self._tenanted and rules is not None and rules.tenants is not None:
             rules.tenants(instance, problems, touched)
-            if not problems:
-                settle_tenants(instance)
 
     def _put(self, job: Any) -> None:
         rules = self._edits.rules
         if rules is not None:
-            rules.settle(job)
             self._tenanted = self._tenanted or _has_any(job, TenantedJob)
             self._between = self._between or rules.concerns(job)
             self._touched |= {job.id}
@@ -248,12 +242,18 @@ class Draft:
         wanted = self._edits.job_type
         if not isinstance(job, wanted):
             raise InvalidInstance.at(path, f"must be a {wanted.__name__}, not {type(job).__name__}")
-        make_plain(job)
-        if self._edits.rules is not None:
-            problems: list[Problem] = []
-            self._edits.rules.check(path, job, self._base, problems)
-            if problems:
-                raise InvalidInstance(problems)
+        problems: list[Problem] = []
+        _check(self._edits.rules, path, job, self._base, problems)
+        if problems:
+            raise InvalidInstance(problems)
+
+
+def _check(rules: JobRules | None, path: str, job: Any, instance: Any, problems: list[Problem]) -> None:
+    """Note what is wrong with the fields of a job, or where these are right with what they say."""
+    wrong = settle(job, path)
+    problems += wrong
+    if rules is not None and not wrong:
+        rules.check(path, job, instance, problems)
 
 
 def with_jobs(instance: _I, jobs: Iterable[Any]) -> _I:

@@ -1,25 +1,32 @@
-"""The field types every instance kind is built from, and the same limits as checks that collect problems.
+"""The field types that every kind of instance is built from, their limits, and the one check of both.
 
-msgspec enforces the annotations while decoding only; an instance constructed in Python is checked by the
-functions here. Both read the same constants.
+Decoding checks annotations; an instance made in Python is checked by `settle`, which reads the same ones and
+notes every field that is not as its type says. What is right is found right column by column: all values of
+a field at once, over all jobs and options.
 
-Instances hold plain numbers, texts and arrays, whoever made them: numpy's become Python's (`make_plain`).
+Instances hold plain numbers, texts and tuples, whoever made them: what decoding would convert is converted.
 Whoever makes one with other fields by `remade`, which checks nothing, checks what is new.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from operator import attrgetter
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
-from apportion.core.errors import Problem
+from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 
 __all__ = [
     "LARGEST_CAPACITY",
@@ -28,21 +35,22 @@ __all__ = [
     "LARGEST_USE",
     "SMALLEST_POSITIVE",
     "Amount",
+    "AtLeastOne",
     "Capacity",
     "Count",
     "Name",
     "Number",
+    "PositiveAmount",
+    "Proportion",
+    "Rule",
     "Use",
-    "check_amount",
-    "check_count",
+    "as_number",
     "check_distinct",
-    "check_header",
-    "check_name",
-    "check_number",
-    "make_plain",
     "plain_value",
+    "quoted",
+    "refuse",
     "remade",
-    "settle_numbers",
+    "settle",
 ]
 
 
@@ -57,7 +65,7 @@ def remade(struct: _S, **fields: Any) -> _S:
     return made
 
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 def plain_value(value: Any) -> Any:
@@ -70,44 +78,6 @@ def plain_value(value: Any) -> Any:
         return [item if type(item) in _PLAIN else plain_value(item) for item in value]
     listed = getattr(value, "tolist", None)  # arrays, their numbers, and the columns of tables
     return listed() if callable(listed) else value
-
-
-def make_plain(struct: Struct) -> None:
-    """Make the values of a struct and of those below it plain, in place: arrays become tuples.
-
-    Other values stay as they are: whether they may stand there is for the rules of the instance to say.
-    """
-    try:
-        msgspec.json.encode(struct)  # what can be written is plain: the quickest way to look at all of it
-    except TypeError:
-        _make_fields_plain(struct)
-    except (ValueError, RecursionError):
-        pass
-
-
-def _make_fields_plain(struct: Struct) -> None:
-    for name in struct.__struct_fields__:
-        value = getattr(struct, name)
-        made = _made_plain(value)
-        if made is not value:
-            force_setattr(struct, name, made)
-
-
-def _made_plain(value: Any) -> Any:
-    """Return a value plain; structs are changed where they are, anything else is made anew."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, Struct):
-        _make_fields_plain(value)
-        return value
-    if isinstance(value, Mapping):
-        return {_made_plain(name): _made_plain(item) for name, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_made_plain, value))
-    if not hasattr(value, "tolist"):
-        return value
-    listed = value.tolist()
-    return tuple(map(_made_plain, listed)) if isinstance(listed, list) else listed
 
 
 LARGEST_COUNT = 10**9
@@ -125,6 +95,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=1000)]
 """A string of 1 to 1,000 characters."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
 """A whole number of things, nodes or GPUs for instance: 0 to 10^9."""
+AtLeastOne = Annotated[int, Meta(ge=1, le=LARGEST_COUNT)]
+"""A whole number of things, of which there is one: 1 to 10^9."""
 Use = Annotated[int, Meta(ge=0, le=LARGEST_USE)]
 """How much of a capacity an option takes, a whole number: 0 to 10^12."""
 Capacity = Annotated[int, Meta(ge=0, le=LARGEST_CAPACITY)]
@@ -133,104 +105,350 @@ Number = Annotated[float, Meta(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 """Any finite number from -10^18 to 10^18; between -1e-30 and 1e-30 only 0."""
 Amount = Annotated[float, Meta(ge=0.0, le=LARGEST_NUMBER)]
 """A finite number from 0 to 10^18, of seconds, samples or weight as its field says; below 1e-30 only 0."""
+Proportion = Annotated[float, Meta(ge=0.0, le=1.0)]
+"""A number from 0 to 1."""
+PositiveAmount = Annotated[float, Meta(gt=0.0, le=LARGEST_NUMBER)]
+"""A finite number from 1e-30 to 10^18."""
+
+Rule = Callable[[list[Problem]], object]
+"""Notes what breaks one rule of an instance."""
 
 
-def check_name(path: str, value: Any, problems: list[Problem]) -> bool:
-    """Note a problem unless `value` is a string of 1 to 1000 characters that can be written as UTF-8."""
-    if not isinstance(value, str) or not 1 <= len(value) <= 1000:
-        problems.append(
-            Problem(path, f"must be a string of 1 to 1000 characters, not {_quoted_value(value)}")
+def refuse(instance: Struct, rules: Iterable[Rule]) -> None:
+    """Leave the fields of an instance as decoding does, and raise unless all are right and no rule is broken.
+
+    Rules need not look at types: where a field is wrong they come as far as they come, and what they say of
+    that field does not count.
+
+    Parameters
+    ----------
+    instance
+        A new instance; changed in place.
+    rules
+        Every rule, one after the other.
+
+    Raises
+    ------
+    InvalidInstance
+        With every problem found.
+    """
+    wrong = settle(instance)
+    places = tuple(f"{problem.path}{mark}" for problem in wrong for mark in (".", "["))
+    problems = list(wrong)
+    remaining = iter(rules)
+    while True:
+        found: list[Problem] = []
+        try:
+            rule = next(remaining, None)
+            if rule is None:
+                break
+            rule(found)
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+            if not wrong:
+                raise
+        problems += [one for one in found if not f"{one.path}.".startswith(places)] if wrong else found
+    if problems:
+        raise InvalidInstance(problems)
+
+
+def settle(struct: Struct, path: str = "$") -> list[Problem]:
+    """Leave the fields of a struct, in place, as decoding does; return what is wrong with them.
+
+    Whole numbers in fields of real ones become floats, lists and arrays tuples, numpy's numbers Python's.
+    """
+    kind, problems = _record(type(struct)), list[Problem]()
+    if not kind.fits([struct]):
+        kind.settled(path, struct, problems)
+    return problems
+
+
+class _Type(Protocol):
+    """The type of a field."""
+
+    def fits(self, values: Collection[Any]) -> bool:
+        """Return whether all of many values are right, and as decoding leaves them."""
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        """Return one value as decoding leaves it; note what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _String:
+    least: int = 0
+    most: int | None = None
+
+    def fits(self, values: Collection[Any]) -> bool:
+        if not {*map(type, values)} <= {str}:
+            return False
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError:
+            return False
+        lengths = {*map(len, values)}
+        return (not lengths or min(lengths) >= self.least) and (
+            self.most is None or max(lengths, default=0) <= self.most
         )
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        problems.append(Problem(path, f"must be valid Unicode text, not {_quoted_value(value)}"))
-        return False
-    return True
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        if isinstance(value, str) and self.fits([exact := "".join([value])]):
+            return exact
+        if isinstance(value, str) and value and (self.most is None or len(value) <= self.most):
+            problems.append(Problem(path, f"must be valid Unicode text, not {quoted(value)}"))
+        else:
+            size = "" if self.most is None else f" of {self.least} to {self.most} characters"
+            problems.append(Problem(path, f"must be a string{size}, not {quoted(value)}"))
+        return value
 
 
-def check_count(
-    path: str, value: Any, problems: list[Problem], low: int = 0, high: int = LARGEST_COUNT
-) -> bool:
-    """Note a problem unless `value` is an integer from `low` to `high`."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        whole = isinstance(value, float) and value.is_integer()
-        meant = f"; write {int(value)} (in Python: int(value))" if whole else ""
-        problems.append(Problem(path, f"must be an integer, not {_quoted_value(value)}{meant}"))
-    elif not low <= value <= high:
-        problems.append(Problem(path, f"must be from {low} to {high}, not {value}"))
-    else:
-        return True
-    return False
+@dataclass(frozen=True, slots=True)
+class _Integer:
+    least: int
+    most: int
+
+    def fits(self, values: Collection[Any]) -> bool:
+        return {*map(type, values)} <= {int} and (
+            not values or (min(values) >= self.least and max(values) <= self.most)
+        )
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int):
+            exact = isinstance(value, float) and value.is_integer()
+            meant = f"; write {int(value)} (in Python: int(value))" if exact else as_number(path, value)
+            problems.append(Problem(path, f"must be an integer, not {quoted(value)}{meant}"))
+        elif not self.least <= value <= self.most:
+            problems.append(Problem(path, f"must be from {self.least} to {self.most}, not {quoted(value)}"))
+        return value
 
 
-def check_number(path: str, value: Any, problems: list[Problem]) -> bool:
-    """Note a problem unless `value` is 0 or a finite number of magnitude 1e-30 to 1e18."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        problems.append(Problem(path, f"must be a number, not {_quoted_value(value)}"))
-    elif not math.isfinite(value):
-        problems.append(Problem(path, f"must be finite, not {value}"))
-    elif value != 0 and not SMALLEST_POSITIVE <= abs(value) <= LARGEST_NUMBER:
-        problems.append(
-            Problem(
-                path, f"must be 0 or of magnitude {SMALLEST_POSITIVE:g} to {LARGEST_NUMBER:g}, not {value:g}"
+@dataclass(frozen=True, slots=True)
+class _Float:
+    least: float
+    most: float
+    positive: bool = False
+
+    def fits(self, values: Collection[Any]) -> bool:
+        if not {*map(type, values)} <= {float}:
+            return False
+        if not values:
+            return True
+        low, high = min(values), max(values)
+        if not (math.isfinite(sum(values)) and self.least <= low and high <= self.most):
+            return False
+        sizes = filter(None, values if low >= 0 else map(abs, values))
+        return min(sizes, default=1.0) >= SMALLEST_POSITIVE and not (self.positive and low <= 0)
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            said = f"must be a number, not {quoted(value)}{as_number(path, value)}"
+        elif isinstance(value, float) and not math.isfinite(value):
+            said = f"must be finite, not {value}"
+        elif value != 0 and not SMALLEST_POSITIVE <= abs(value) <= LARGEST_NUMBER:
+            said = (
+                f"must be 0 or of magnitude {SMALLEST_POSITIVE:g} to {LARGEST_NUMBER:g}, not {quoted(value)}"
+            )
+        elif self.positive and value <= 0:
+            said = f"must be positive, is {value:g}"
+        elif self.least <= value <= self.most:
+            return float(value)
+        elif self.least == 0 and value < 0:
+            said = f"must not be negative, is {value:g}"
+        else:
+            said = f"must be from {self.least:g} to {self.most:g}, not {value:g}"
+        problems.append(Problem(path, said))
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    options: tuple[Any, ...]
+
+    def fits(self, values: Collection[Any]) -> bool:
+        return {*map(type, values)} <= {*map(type, self.options)} and {*values} <= {*self.options}
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        if not self.fits([value]):
+            meant = did_you_mean(value, [option for option in self.options if isinstance(option, str)])
+            listed = " or ".join(map(quoted, self.options))
+            problems.append(Problem(path, f"must be {listed}, not {quoted(value)}{meant}"))
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    members: tuple[_Type, ...]
+    """One for all, or one for each of a fixed number."""
+    of_any_length: bool
+
+    def fits(self, values: Collection[Any]) -> bool:
+        if not {*map(type, values)} <= {tuple}:
+            return False
+        if self.of_any_length:
+            return self.members[0].fits([*chain.from_iterable(values)])
+        return {*map(len, values)} <= {len(self.members)} and all(
+            member.fits(column)
+            for member, column in zip(self.members, zip(*values, strict=True), strict=bool(values))
+        )
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        if not isinstance(value, list | tuple):
+            problems.append(Problem(path, f"must be a list, not {quoted(value)}"))
+            return value
+        record = self.members[0] if self.of_any_length else None
+        if isinstance(record, _Record) and {*map(type, value)} <= {record.type}:
+            record.settle_all([f"{path}[{at}]" for at in range(len(value))], value, problems)
+            return tuple(value)
+        members = self.members * len(value) if self.of_any_length else self.members
+        if len(members) != len(value):
+            problems.append(Problem(path, f"must be a list of {len(members)}, not of {len(value)}"))
+            return value
+        each = enumerate(zip(members, value, strict=True))
+        return tuple([_settled(member, f"{path}[{at}]", one, problems) for at, (member, one) in each])
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapping:
+    key: _Type
+    member: _Type
+
+    def fits(self, values: Collection[Any]) -> bool:
+        return (
+            {*map(type, values)} <= {dict}
+            and self.key.fits({*chain.from_iterable(values)})
+            and self.member.fits([*chain.from_iterable(map(dict.values, values))])
+        )
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        if not isinstance(value, Mapping):
+            problems.append(Problem(path, f"must be an object, not {quoted(value)}"))
+            return value
+        return {
+            _settled(self.key, path, name, problems): _settled(self.member, f"{path}.{name}", one, problems)
+            for name, one in value.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    type: type[Struct]
+    fields: tuple[tuple[str, _Type], ...]
+
+    def fits(self, values: Collection[Any]) -> bool:
+        return {*map(type, values)} <= {self.type} and all(
+            kind.fits([*map(attrgetter(name), values)]) for name, kind in self.fields
+        )
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        if type(value) is not self.type:
+            given = quoted(value) if type(value) in _PLAIN else type(value).__name__
+            problems.append(Problem(path, f"must be a {self.type.__name__}, not {given}"))
+            return value
+        self.settle_all([path], [value], problems)
+        return value
+
+    def settle_all(self, paths: Sequence[str], values: Sequence[Any], problems: list[Problem]) -> None:
+        """Settle many structs of this type in place, field by field: most fields fit all at once."""
+        for name, kind in self.fields:
+            column = [*map(attrgetter(name), values)]
+            if kind.fits(column):
+                continue
+            for path, value, given in zip(paths, values, column, strict=True):
+                made = _settled(kind, f"{path}.{name}", given, problems)
+                if made is not given:
+                    force_setattr(value, name, made)
+
+
+@dataclass(frozen=True, slots=True)
+class _Union:
+    members: Mapping[type[Any], _Type | None]
+    """By the type of a value; ``None`` where there is one of that type."""
+
+    def fits(self, values: Collection[Any]) -> bool:
+        by_type = defaultdict[Any, list[Any]](list)
+        for value in values:
+            by_type[type(value)].append(value)
+        return by_type.keys() <= self.members.keys() and all(
+            member is None or member.fits(by_type[kind])
+            for kind, member in self.members.items()
+            if kind in by_type
+        )
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        meant = {list: tuple, int: float}.get(type(value), type(value))
+        if (kind := type(value) if type(value) in self.members else meant) in self.members:
+            member = self.members[kind]
+            return value if member is None else member.settled(path, value, problems)
+        said = [member for member in self.members.values() if member is not None]
+        if len(said) == 1:
+            return said[0].settled(path, value, problems)
+        names = ", ".join(kind.__name__ for kind in self.members if issubclass(kind, Struct))
+        problems.append(Problem(path, f"must be one of {names}, not {quoted(value)}"))
+        return value
+
+
+class _Anything:
+    def fits(self, values: Collection[Any]) -> bool:
+        return {*map(type, values)} <= _PLAIN
+
+    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        return plain_value(value)
+
+
+def _settled(kind: _Type, path: str, value: Any, problems: list[Problem]) -> Any:
+    """Return a value as decoding leaves it, numpy's as Python's; note what is wrong with it."""
+    if type(value) not in _PLAIN and hasattr(value, "tolist"):
+        value = value.tolist()
+    return kind.settled(path, value, problems)
+
+
+@cache
+def _record(struct: type[Struct]) -> _Record:
+    fields = msgspec.structs.fields(struct)
+    return _Record(struct, tuple((field.name, _type(field.type)) for field in fields))
+
+
+def _type(expected: Any) -> _Type:
+    """Return what an annotation says."""
+    limits, arguments = Meta(), get_args(expected)
+    if get_origin(expected) is Annotated:
+        expected, limits = arguments
+    origin, arguments = get_origin(expected) or expected, get_args(expected)
+    if origin is str:
+        return _String(limits.min_length or 0, limits.max_length)
+    if origin is bool:
+        return _Choice((True, False))
+    if origin is int:
+        least, most = limits.ge, limits.le
+        return _Integer(
+            *(-(2**63) if least is None else int(least), 2**63 - 1 if most is None else int(most))
+        )
+    if origin is float:
+        least = limits.ge if limits.gt is None else limits.gt
+        least, most = (
+            (-LARGEST_NUMBER if least is None else least),
+            (LARGEST_NUMBER if limits.le is None else limits.le),
+        )
+        return _Float(least, most, positive=limits.gt is not None)
+    if origin is Literal:
+        return _Choice(arguments)
+    if origin is tuple:
+        members = tuple(_type(one) for one in arguments if one is not Ellipsis)
+        return _Array(members, of_any_length=Ellipsis in arguments)
+    if origin is dict:
+        return _Mapping(*map(_type, arguments))
+    if origin in (Union, UnionType):
+        return _Union(
+            MappingProxyType(
+                {_python_type(one): None if one in (NoneType, UnsetType) else _type(one) for one in arguments}
             )
         )
-    else:
-        return True
-    return False
+    return _record(origin) if isinstance(origin, type) and issubclass(origin, Struct) else _Anything()
 
 
-def check_amount(path: str, value: Any, problems: list[Problem]) -> bool:
-    """Note a problem unless `value` is a number (see `check_number`) that is not negative."""
-    if not check_number(path, value, problems):
-        return False
-    if value < 0:
-        problems.append(Problem(path, f"must not be negative, is {value:g}"))
-        return False
-    return True
-
-
-def are_names(values: Collection[Any]) -> bool:
-    """Return whether `check_name` passes every one of many values, quicker than one by one."""
-    try:
-        "".join(values).encode()
-    except (TypeError, UnicodeEncodeError):
-        return False
-    lengths = [*map(len, values)]
-    return min(lengths, default=1) >= 1 and max(lengths, default=1) <= 1000
-
-
-def are_counts(values: Collection[Any], high: int = LARGEST_COUNT) -> bool:
-    """Return whether `check_count` passes every one of many values."""
-    return set(map(type, values)) <= {int} and min(values, default=0) >= 0 and max(values, default=0) <= high
-
-
-def are_floats(values: Collection[Any]) -> bool:
-    """Return whether many values are floats, and `check_number` passes every one."""
-    if not (set(map(type, values)) <= {float} and all(map(math.isfinite, values))):
-        return False
-    least = min(filter(None, map(abs, values)), default=SMALLEST_POSITIVE)
-    return least >= SMALLEST_POSITIVE and max(map(abs, values), default=0.0) <= LARGEST_NUMBER
-
-
-def check_header(instance: Any, problems: list[Problem]) -> None:
-    """Note a problem unless `schema_version` and `name`, which every kind has, are what they must be."""
-    if instance.schema_version != "1":
-        problems.append(Problem("$.schema_version", f'must be "1", not {instance.schema_version!r}'))
-    if not isinstance(instance.name, str):
-        problems.append(Problem("$.name", "must be a string"))
-
-
-def settle_numbers(struct: Struct, fields: tuple[str, ...]) -> None:
-    """Turn integers in float fields into floats, as decoding does, so that equal instances encode alike."""
-    for field in fields:
-        value = getattr(struct, field)
-        if type(value) is int:
-            force_setattr(struct, field, float(value))
-        elif type(value) in (tuple, list) and any(type(number) is int for number in value):
-            force_setattr(struct, field, tuple(float(number) for number in value))
+def _python_type(expected: Any) -> type[Any]:
+    """Return of which type values are, once decoded."""
+    if get_origin(expected) is Annotated:
+        expected = get_args(expected)[0]
+    return str if get_origin(expected) is Literal else get_origin(expected) or expected
 
 
 def check_distinct(path: str, values: Iterable[Any], what: str, problems: list[Problem]) -> bool:
@@ -248,6 +466,62 @@ def check_distinct(path: str, values: Iterable[Any], what: str, problems: list[P
     return False
 
 
-def _quoted_value(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+_QUANTITY = re.compile(r"\s*([-+]?[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z%/]*)\s*")
+_SECONDS: Mapping[str, float] = MappingProxyType(
+    {
+        "ms": 0.001,
+        "s": 1.0,
+        "sec": 1.0,
+        "second": 1.0,
+        "m": 60.0,
+        "min": 60.0,
+        "minute": 60.0,
+        "h": 3600.0,
+        "hour": 3600.0,
+        "d": 86400.0,
+        "day": 86400.0,
+    }
+)
+
+
+def as_number(path: str, text: object) -> str:
+    """Return a hint how a quantity is written as the number that its field asks for; empty where it is none.
+
+    Parameters
+    ----------
+    path
+        The field; one whose name ends in ``_s`` is in seconds.
+    text
+        What stands there.
+
+    Examples
+    --------
+    >>> as_number("$.round_s", "2 min")
+    '; write 120, the field is in seconds'
+    >>> as_number("$.capacities.v100", "8 GPUs")
+    "; write 8, without 'GPUs'"
+    """
+    match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return ""
+    number, unit = match.groups()
+    word = unit.lower()
+    seconds = _SECONDS.get(word, _SECONDS.get(word.removesuffix("s")))
+    if path.endswith("_s") and (not unit or seconds is not None):
+        return f"; write {float(number) * (seconds or 1.0):g}, the field is in seconds"
+    return f"; write {number}, without {unit!r}" if unit else f"; write {number}, without quotes"
+
+
+def quoted(value: Any) -> str:
+    """Return a value as JSON has it, short: lists and objects are only called so."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, Mapping | list | tuple) and value:
+        return "an object" if isinstance(value, Mapping) else "an array"
+    if isinstance(value, int) and abs(value) >= _LONG:
+        return "a number of more than 60 digits"
+    text = "[]" if value in ([], ()) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_LONG = 10**60

@@ -51,11 +51,8 @@ class JobRules:
     Attributes
     ----------
     check
-        ``check(path, job, instance, problems)``: note what is wrong with one job of an instance, whatever the
-        other jobs are.
-    settle
-        ``settle(job)``: what constructing an instance does to a checked job, integers in float fields made
-        floats for instance.
+        ``check(path, job, instance, problems)``: note what is wrong with one job of an instance whose fields
+        are right, whatever the other jobs are.
     keep
         ``keep(old, new)``: whether every job that is valid in the one instance is valid in the other, which
         has the same jobs.
@@ -78,7 +75,6 @@ class JobRules:
     """
 
     check: Callable[[str, Any, Any, list[Problem]], None]
-    settle: Callable[[Any], None]
     keep: Callable[[Any, Any], bool]
     between: Callable[[Any, list[Problem]], None] | None = None
     lose: Callable[[Any], None] | None = None

@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from apportion.core.errors import InvalidInstance, Problem, quoted_names
+from apportion.core.errors import InvalidInstance, quoted_names
 from apportion.instances.fields import remade
 from apportion.instances.freezing.job import FreezingConfiguration, FreezingJob, FreezingRow
 from apportion.instances.freezing.rules import PENALTY, check_current_nodes, check_job, check_quotas
-from apportion.instances.freezing.schema import FreezingInstance, settle_job
+from apportion.instances.freezing.schema import FreezingInstance
 from apportion.instances.kind import Edits, JobRules
 
 __all__ = ["EDITS", "WAITING"]
@@ -154,10 +154,6 @@ def _configuration(placed: Mapping[str, Any]) -> FreezingConfiguration:
     return FreezingConfiguration(placed["gpu_type"], placed["gpus"], placed.get("depth", 0), nodes)
 
 
-def _check_job(path: str, job: FreezingJob, instance: FreezingInstance, problems: list[Problem]) -> None:
-    check_job(path, job, instance.gpus, problems)
-
-
 def _keep(old: FreezingInstance, new: FreezingInstance) -> bool:
     """Return whether GPU types and nodes are the same: all that jobs refer to."""
     same_nodes = (old.gpus_per_node, old.nodes) == (new.gpus_per_node, new.nodes)
@@ -172,8 +168,7 @@ EDITS = Edits(
     pin=_pin,
     change_budgets=_change_budgets,
     rules=JobRules(
-        check=_check_job,
-        settle=settle_job,
+        check=check_job,
         keep=_keep,
         between=check_current_nodes,
         concerns=lambda job: job.current is not None and job.current.nodes is not UNSET,

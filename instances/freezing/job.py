@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from apportion.instances.fields import Amount, Count, Name
+from apportion.instances.fields import Amount, AtLeastOne, Count, Name, PositiveAmount
 from apportion.instances.tenants.schema import TenantedJob
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class FreezingConfiguration(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     gpu_type: Name
-    gpus: Count
+    gpus: AtLeastOne
     depth: Count = 0
     nodes: tuple[Name, ...] | UnsetType = UNSET
 
@@ -60,7 +60,7 @@ class FreezingRow(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """
 
     gpu_type: Name
-    gpus: Count
+    gpus: AtLeastOne
     depths: tuple[Count, ...]
     effective_progress: tuple[Amount, ...]
     penalty_millionths: tuple[Millionths, ...] = ()
@@ -104,7 +104,7 @@ class FreezingJob(TenantedJob, frozen=True, forbid_unknown_fields=True, dict=Tru
     """
 
     id: Name
-    layers: Count
+    layers: AtLeastOne
     menu: tuple[FreezingRow, ...]
     current: FreezingConfiguration | None = None
     age_s: Amount = 0.0
@@ -112,7 +112,7 @@ class FreezingJob(TenantedJob, frozen=True, forbid_unknown_fields=True, dict=Tru
     restart_s: Amount = 0.0
     rebuild_s: Amount = 0.0
     weight: Amount = 1.0
-    reference_progress: Amount | None = None
+    reference_progress: PositiveAmount | None = None
     budget_frozen_s: Amount | None = None
     max_depth: Count | None = None
     remaining_work: Amount | None = None

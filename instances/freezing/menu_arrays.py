@@ -21,8 +21,7 @@ class MenuArrays:
     Parameters
     ----------
     menu
-        Rows with equally long columns of numbers; anything else raises ``TypeError``, ``ValueError`` or
-        ``OverflowError``.
+        Rows of right fields; columns that differ in length raise ``ValueError``.
 
     Attributes
     ----------
@@ -40,12 +39,9 @@ class MenuArrays:
         int64 [entries], millionths; ``None`` if no row gives one.
     least
         The least positive progress, ``None`` without one.
-    as_decoded
-        Whether columns are tuples and progress is all floats, as decoding makes them.
     """
 
     __slots__ = (
-        "as_decoded",
         "depth",
         "gpus",
         "least",
@@ -63,14 +59,9 @@ class MenuArrays:
             raise ValueError("depths and effective_progress differ in length")
         self.sizes = np.array(lengths, dtype=np.int64)
         entries = sum(lengths)
-        kinds = set(map(type, chain.from_iterable(columns)))
-        if not kinds <= {float, int}:
-            raise TypeError("effective progress must be numbers")
         self.progress = np.fromiter(chain.from_iterable(columns), np.float64, entries)
         self.depth = _integers([row.depths for row in menu], entries)
         penalties = [row.penalty_millionths for row in menu]
-        listed = (*columns, *(row.depths for row in menu), *penalties)
-        self.as_decoded = int not in kinds and set(map(type, listed)) <= {tuple}
         if any(map(len, penalties)):
             rows = zip(penalties, lengths, strict=True)
             self.penalty: NDArray[np.int64] | None = _integers(
@@ -93,8 +84,6 @@ def _integers(parts: list[Sequence[int]], count: int) -> NDArray[np.int64]:
     if len(parts) > 1 and all(part is parts[0] for part in parts):
         array = np.tile(_integers(parts[:1], len(parts[0])), len(parts))
     else:
-        if not set(map(type, chain.from_iterable(parts))) <= {int}:
-            raise TypeError("must be integers")
         array = np.fromiter(chain.from_iterable(parts), np.int64)
     if array.size != count:
         raise ValueError("columns differ in length")

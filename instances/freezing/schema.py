@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import force_setattr
+from msgspec import UNSET, Meta, UnsetType, field
 
-from apportion.core.errors import InvalidInstance
-from apportion.instances.fields import Amount, Capacity, Count, Name, Number, make_plain, settle_numbers
+from apportion.instances.fields import AtLeastOne, Capacity, Name, Number, PositiveAmount, refuse
 from apportion.instances.freezing.job import FreezingConfiguration, FreezingJob, FreezingRow
-from apportion.instances.freezing.rules import LARGEST_POWER, PENALTY, problems_of
-from apportion.instances.tenants.rules import settle_tenants
+from apportion.instances.freezing.rules import LARGEST_POWER, PENALTY, rules_of
 from apportion.instances.tenants.schema import Tenanted
 
 __all__ = [
@@ -21,7 +18,6 @@ __all__ = [
     "FreezingInstance",
     "FreezingJob",
     "FreezingRow",
-    "settle_job",
 ]
 
 Power = Annotated[float, Meta(ge=-LARGEST_POWER, le=LARGEST_POWER)]
@@ -65,11 +61,11 @@ class FreezingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_fi
 
     schema_version: Literal["1"]
     gpus: dict[Name, Capacity]
-    round_s: Amount
+    round_s: PositiveAmount
     jobs: tuple[FreezingJob, ...]
     power: Power = -0.5
     queue_penalty: Number = 1.1
-    gpus_per_node: dict[Name, Count] = field(default_factory=dict)
+    gpus_per_node: dict[Name, AtLeastOne] = field(default_factory=dict)
     penalty_cap_millionths: Capacity | None = None
     name: str = ""
     nodes: dict[Name, tuple[Name, ...]] | UnsetType = UNSET
@@ -85,30 +81,4 @@ class FreezingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_fi
         return f"<FreezingInstance {self.name!r}: {size}, rounds of {self.round_s:g} s>"
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        problems = problems_of(self)
-        if problems:
-            raise InvalidInstance(problems)
-        settle_tenants(self)
-        settle_numbers(self, ("round_s", "power", "queue_penalty"))
-        _settle_lists(self, ("jobs",))
-        for job in self.jobs:
-            settle_job(job)
-
-
-def settle_job(job: FreezingJob) -> None:
-    """Turn integers in a checked job's float fields into floats, and lists into tuples, as decoding does."""
-    settle_numbers(job, ("age_s", "restart_s", "rebuild_s", "weight"))
-    settle_numbers(job, ("reference_progress", "budget_frozen_s", "remaining_work"))
-    _settle_lists(job, ("menu",))
-    if not job.menu_arrays.as_decoded:
-        for row in job.menu:
-            _settle_lists(row, ("depths", "effective_progress", "penalty_millionths"))
-            settle_numbers(row, ("effective_progress",))
-
-
-def _settle_lists(struct: Struct, fields: tuple[str, ...]) -> None:
-    """Turn lists into tuples, as decoding does: what was checked must not change."""
-    for name in fields:
-        if type(getattr(struct, name)) is list:
-            force_setattr(struct, name, tuple(getattr(struct, name)))
+        refuse(self, rules_of(self))

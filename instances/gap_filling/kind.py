@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from apportion.core.errors import InvalidInstance, Problem, quoted_names
 from apportion.core.extension_points import loaded
-from apportion.instances.fields import check_distinct, check_name, remade
+from apportion.instances.fields import check_distinct, remade
 from apportion.instances.gap_filling import check
 from apportion.instances.gap_filling.check import CAPACITY, exact_job_values, rate_at
 from apportion.instances.gap_filling.schema import (
@@ -21,7 +21,6 @@ from apportion.instances.gap_filling.schema import (
     check_ownership,
     check_quotas,
     give_up_lost_nodes,
-    settle_job,
 )
 from apportion.instances.kind import Edits, JobRules, ProblemType, Wording
 from apportion.instances.options import Option, OptionSet
@@ -144,16 +143,7 @@ def _adopt(instance: GapFillingInstance, plan: Mapping[str, Any]) -> Iterator[Ga
             yield replace(job, current_nodes=held)
 
 
-def _check_job(path: str, job: GapFillingJob, _: GapFillingInstance, problems: list[Problem]) -> None:
-    check_job(path, job, problems)
-
-
-def _check_nodes(old: GapFillingInstance, new: GapFillingInstance, problems: list[Problem]) -> None:
-    """Note what is wrong with nodes: names that are new, and names that stand twice."""
-    fresh = set(new.nodes).difference(old.nodes)
-    for index, node in enumerate(new.nodes if fresh else ()):
-        if node in fresh:
-            check_name(f"$.nodes[{index}]", node, problems)
+def _check_nodes(_: GapFillingInstance, new: GapFillingInstance, problems: list[Problem]) -> None:
     check_distinct("$.nodes", new.nodes, "node", problems)
 
 
@@ -165,8 +155,7 @@ EDITS = Edits(
     pin_field="pinned_count",
     remove_nodes=_remove_nodes,
     rules=JobRules(
-        check=_check_job,
-        settle=settle_job,
+        check=check_job,
         keep=lambda old, new: old.nodes == new.nodes,
         between=check_ownership,
         lose=give_up_lost_nodes,

@@ -12,27 +12,27 @@ MobileNet's is concave. `equal_share` is the baseline rule that splits idle node
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
-from apportion.core.errors import InvalidInstance, Problem
+from apportion.core.errors import Problem
 from apportion.instances.fields import (
     Amount,
+    AtLeastOne,
     Count,
     Name,
-    check_amount,
-    check_count,
+    PositiveAmount,
+    Rule,
     check_distinct,
-    check_header,
-    check_name,
-    make_plain,
-    settle_numbers,
+    refuse,
 )
-from apportion.instances.tenants.rules import check_tenants, settle_tenants
+from apportion.instances.tenants.rules import check_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = [
@@ -46,7 +46,6 @@ __all__ = [
     "check_quotas",
     "equal_share",
     "give_up_lost_nodes",
-    "settle_job",
 ]
 
 
@@ -139,8 +138,8 @@ class GapFillingJob(TenantedJob, frozen=True, forbid_unknown_fields=True):
     """
 
     id: Name
-    min_nodes: Count
-    max_nodes: Count
+    min_nodes: AtLeastOne
+    max_nodes: AtLeastOne
     scaling: ScalingCurve
     rescale_up_s: Amount
     rescale_down_s: Amount
@@ -183,7 +182,7 @@ class GapFillingInstance(
     """
 
     schema_version: Literal["1"]
-    horizon_s: Amount
+    horizon_s: PositiveAmount
     nodes: tuple[Name, ...]
     jobs: tuple[GapFillingJob, ...]
     name: str = ""
@@ -198,30 +197,30 @@ class GapFillingInstance(
         return f"<GapFillingInstance {self.name!r}: {size}, horizon {self.horizon_s:g} s>"
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        give_up_lost_nodes(self)
-        problems = _problems(self)
-        if problems:
-            raise InvalidInstance(problems)
-        settle_tenants(self)
-        settle_numbers(self, ("horizon_s",))
-        for job in self.jobs:
-            settle_job(job)
+        refuse(self, _rules(self))
+
+
+def _rules(instance: GapFillingInstance) -> Iterator[Rule]:
+    """Yield what every instance keeps."""
+    yield lambda _: give_up_lost_nodes(instance)
+    yield partial(check_distinct, "$.nodes", instance.nodes, "node")
+    yield lambda problems: check_distinct("$.jobs", [job.id for job in instance.jobs], "job id", problems)
+    yield partial(check_ownership, instance)
+    yield partial(check_quotas, instance)
+    for index, job in enumerate(instance.jobs):
+        yield partial(check_job, f"$.jobs[{index}]", job, instance)
 
 
 def give_up_lost_nodes(instance: GapFillingInstance) -> None:
     """Take nodes that are not idle any more from the jobs that had them, with a warning."""
-    if not isinstance(instance.nodes, tuple | list) or not isinstance(instance.jobs, tuple | list):
-        return
-    idle = {node for node in instance.nodes if isinstance(node, str)}
+    idle = {*instance.nodes}
     jobs, lost = list(instance.jobs), dict[str, list[str]]()
     for index, job in enumerate(jobs):
-        if isinstance(job, GapFillingJob) and isinstance(job.current_nodes, tuple | list):
-            gone = [node for node in job.current_nodes if isinstance(node, str) and node not in idle]
-            if gone:
-                lost[str(job.id)] = gone
-                left = tuple(node for node in job.current_nodes if node not in gone)
-                jobs[index] = replace(job, current_nodes=left)
+        gone = [node for node in job.current_nodes if node not in idle]
+        if gone:
+            lost[job.id] = gone
+            left = tuple(node for node in job.current_nodes if node not in gone)
+            jobs[index] = replace(job, current_nodes=left)
     if not lost:
         return
     force_setattr(instance, "jobs", tuple(jobs))
@@ -231,34 +230,6 @@ def give_up_lost_nodes(instance: GapFillingInstance) -> None:
     )
 
 
-def settle_job(job: GapFillingJob) -> None:
-    """Turn integers in the float fields of a checked job into floats, as decoding does."""
-    settle_numbers(job, ("rescale_up_s", "rescale_down_s", "weight"))
-    settle_numbers(job.scaling, ("rate",))
-
-
-def _problems(instance: GapFillingInstance) -> list[Problem]:
-    problems: list[Problem] = []
-    check_header(instance, problems)
-    if check_amount("$.horizon_s", instance.horizon_s, problems) and instance.horizon_s <= 0:
-        problems.append(Problem("$.horizon_s", "must be positive"))
-    _check_nodes(instance.nodes, problems)
-    if not isinstance(instance.jobs, tuple | list):
-        return [*problems, Problem("$.jobs", "must be a list of jobs")]
-    for index, job in enumerate(instance.jobs):
-        if isinstance(job, GapFillingJob):
-            check_job(f"$.jobs[{index}]", job, problems)
-        else:
-            problems.append(Problem(f"$.jobs[{index}]", f"must be a GapFillingJob, not {type(job).__name__}"))
-    check_distinct(
-        "$.jobs", (job.id for job in instance.jobs if isinstance(job, GapFillingJob)), "job id", problems
-    )
-    check_ownership(instance, problems)
-    if isinstance(instance.nodes, tuple | list):
-        check_quotas(instance, problems)
-    return problems
-
-
 def check_quotas(
     instance: GapFillingInstance, problems: list[Problem], touched: Container[str] | None = None
 ) -> None:
@@ -266,98 +237,51 @@ def check_quotas(
     check_tenants(instance, {"idle_nodes": len(instance.nodes)}, problems, touched=touched)
 
 
-def _check_nodes(nodes: Any, problems: list[Problem]) -> None:
-    if not isinstance(nodes, tuple | list):
-        problems.append(Problem("$.nodes", "must be a list of node names"))
-        return
-    for index, node in enumerate(nodes):
-        check_name(f"$.nodes[{index}]", node, problems)
-    check_distinct("$.nodes", nodes, "node", problems)
-
-
-def check_job(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
+def check_job(path: str, job: GapFillingJob, _: GapFillingInstance, problems: list[Problem]) -> None:
     """Note what is wrong with one job, whatever the rest of its instance is."""
-    check_name(f"{path}.id", job.id, problems)
-    low = check_count(f"{path}.min_nodes", job.min_nodes, problems, low=1)
-    high = check_count(f"{path}.max_nodes", job.max_nodes, problems, low=1)
-    if low and high and job.min_nodes > job.max_nodes:
-        problems.append(Problem(f"{path}.min_nodes", f"{job.min_nodes} exceeds max_nodes {job.max_nodes}"))
-    check_amount(f"{path}.rescale_up_s", job.rescale_up_s, problems)
-    check_amount(f"{path}.rescale_down_s", job.rescale_down_s, problems)
-    check_amount(f"{path}.weight", job.weight, problems)
-    if isinstance(job.scaling, ScalingCurve):
-        check_curve(f"{path}.scaling", job.scaling, job.max_nodes if high else 0, problems)
-    else:
-        problems.append(Problem(f"{path}.scaling", "must be a ScalingCurve"))
-    if not isinstance(job.current_nodes, tuple | list):
-        problems.append(Problem(f"{path}.current_nodes", "must be a list of node names"))
-    if low and high:
-        _check_pins(path, job, problems)
+    low, high = job.min_nodes, job.max_nodes
+    if low > high:
+        problems.append(Problem(f"{path}.min_nodes", f"{low} exceeds max_nodes {high}"))
+    check_curve(f"{path}.scaling", job.scaling, high, problems)
+    pin = job.pinned_count
+    if pin is not None and pin != 0 and not low <= pin <= high:
+        problems.append(Problem(f"{path}.pinned_count", f"must be 0 or from {low} to {high}, not {pin}"))
+    if job.allowed_counts is UNSET:
+        return
+    if not job.allowed_counts:
+        problems.append(Problem(f"{path}.allowed_counts", "must be a list of node counts, at least one"))
+    for index, count in enumerate(job.allowed_counts):
+        if not low <= count <= high:
+            said = f"must be from {low} to {high}, not {count}"
+            problems.append(Problem(f"{path}.allowed_counts[{index}]", said))
 
 
 def check_curve(path: str, curve: ScalingCurve, max_nodes: int, problems: list[Problem]) -> None:
     """Note what is wrong with a throughput curve that must reach a number of nodes."""
-    if not isinstance(curve.nodes, tuple | list) or not isinstance(curve.rate, tuple | list):
-        problems.append(Problem(path, "nodes and rate must be lists"))
-        return
     if len(curve.nodes) != len(curve.rate):
         problems.append(
             Problem(f"{path}.rate", f"has {len(curve.rate)} points, nodes has {len(curve.nodes)}")
         )
-    counts_ok = [check_count(f"{path}.nodes[{i}]", count, problems) for i, count in enumerate(curve.nodes)]
-    rates_ok = [check_amount(f"{path}.rate[{i}]", rate, problems) for i, rate in enumerate(curve.rate)]
-    if rates_ok and rates_ok[0] and curve.rate[0] != 0:
+    if curve.rate and curve.rate[0] != 0:
         problems.append(Problem(f"{path}.rate[0]", f"must be 0 at 0 nodes, is {curve.rate[0]:g}"))
-    if not all(counts_ok):
-        return
     if not curve.nodes or curve.nodes[0] != 0:
         problems.append(Problem(f"{path}.nodes", "must start at 0 nodes"))
-    for index in range(1, len(curve.nodes)):
-        if curve.nodes[index] <= curve.nodes[index - 1]:
-            problems.append(
-                Problem(
-                    f"{path}.nodes[{index}]", f"{curve.nodes[index]} does not exceed {curve.nodes[index - 1]}"
-                )
-            )
+    for index, (before, count) in enumerate(pairwise(curve.nodes), start=1):
+        if count <= before:
+            problems.append(Problem(f"{path}.nodes[{index}]", f"{count} does not exceed {before}"))
     if curve.nodes and curve.nodes[-1] < max_nodes:
         problems.append(
             Problem(f"{path}.nodes", f"ends at {curve.nodes[-1]}, must reach max_nodes {max_nodes}")
         )
 
 
-def _check_pins(path: str, job: GapFillingJob, problems: list[Problem]) -> None:
-    pin = job.pinned_count
-    if pin is not None and check_count(f"{path}.pinned_count", pin, problems):
-        low, high = job.min_nodes, job.max_nodes
-        if pin != 0 and not low <= pin <= high:
-            problems.append(Problem(f"{path}.pinned_count", f"must be 0 or from {low} to {high}, not {pin}"))
-    if not isinstance(job.forbidden_counts, tuple | list):
-        problems.append(Problem(f"{path}.forbidden_counts", "must be a list of node counts"))
-        return
-    for index, count in enumerate(job.forbidden_counts):
-        check_count(f"{path}.forbidden_counts[{index}]", count, problems)
-    if job.allowed_counts is UNSET:
-        return
-    if not isinstance(job.allowed_counts, tuple | list) or not job.allowed_counts:
-        problems.append(Problem(f"{path}.allowed_counts", "must be a list of node counts, at least one"))
-        return
-    for index, count in enumerate(job.allowed_counts):
-        check_count(f"{path}.allowed_counts[{index}]", count, problems, job.min_nodes, job.max_nodes)
-
-
 def check_ownership(instance: GapFillingInstance, problems: list[Problem]) -> None:
     """Note every node that a job holds and that is not idle, or that another job holds too."""
-    if not isinstance(instance.nodes, tuple | list):
-        return
-    idle = {node for node in instance.nodes if isinstance(node, str)}
+    idle = {*instance.nodes}
     owner: dict[str, str] = {}
     for index, job in enumerate(instance.jobs):
-        if not isinstance(job, GapFillingJob) or not isinstance(job.current_nodes, tuple | list):
-            continue
         for position, node in enumerate(job.current_nodes):
             path = f"$.jobs[{index}].current_nodes[{position}]"
-            if not check_name(path, node, problems):
-                continue
             if node not in idle:
                 problems.append(Problem(path, f"node {node!r} is not among the idle nodes"))
             elif node in owner:

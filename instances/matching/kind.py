@@ -28,7 +28,6 @@ from apportion.instances.matching.schema import (
     check_job,
     check_machines,
     check_quotas,
-    settle_job,
 )
 from apportion.instances.options import Place
 
@@ -180,15 +179,12 @@ def _set_machine(instance: MatchingInstance, machine: MatchingMachine) -> Matchi
     return remade(instance, machines=put)
 
 
-def _check_job(path: str, job: MatchingJob, instance: MatchingInstance, problems: list[Problem]) -> None:
-    check_job(path, job, instance, {pool.id: pool.count for pool in instance.machines}, problems)
-
-
 def _check_machines(
     old: MatchingInstance, new: MatchingInstance, problems: list[Problem]
 ) -> Callable[[MatchingJob], bool] | None:
     """Note what is wrong with the pools; jobs that name one with fewer machines are to be checked again."""
-    counts = check_machines(new, problems)
+    check_machines(new, problems)
+    counts = {pool.id: pool.count for pool in new.machines}
     if (old.objective, old.divisible) != (new.objective, new.divisible):
         return lambda _: True
     fewer = {pool.id for pool in old.machines if counts.get(pool.id, 0) < pool.count}
@@ -202,8 +198,7 @@ EDITS = Edits(
     pin=_pin,
     remove_nodes=_remove_machines,
     rules=JobRules(
-        check=_check_job,
-        settle=settle_job,
+        check=check_job,
         keep=lambda old, new: (
             (old.machines, old.objective, old.divisible) == (new.machines, new.objective, new.divisible)
         ),

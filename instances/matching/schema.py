@@ -11,33 +11,28 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Iterator, Mapping, Set
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct
 
-from apportion.core.errors import InvalidInstance, Problem, did_you_mean
+from apportion.core.errors import Problem, did_you_mean
 from apportion.core.extension_points import loaded
 from apportion.instances.fields import (
     LARGEST_CAPACITY,
-    LARGEST_USE,
     Amount,
+    AtLeastOne,
     Capacity,
-    Count,
     Name,
     Number,
+    Rule,
     Use,
-    check_amount,
-    check_count,
     check_distinct,
-    check_header,
-    check_name,
-    check_number,
-    make_plain,
-    settle_numbers,
+    refuse,
 )
 from apportion.instances.options import DerivedCapacity, Option, OptionSet, Place, Pool
-from apportion.instances.tenants.rules import check_tenants, settle_tenants
-from apportion.instances.tenants.schema import Fairness, Tenanted, TenantedJob
+from apportion.instances.tenants.rules import check_tenants
+from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = [
     "OPTION_SET",
@@ -49,7 +44,6 @@ __all__ = [
     "check_machines",
     "check_quotas",
     "machines_by",
-    "settle_job",
     "total_capacities",
 ]
 
@@ -85,7 +79,7 @@ def check_quotas(
         if room.get(pool.id, 0) > LARGEST_CAPACITY:
             said = f"times its machines must be at most {LARGEST_CAPACITY} where jobs belong to tenants"
             problems.append(Problem(f"$.machines[{index}].capacity", said))
-    share = instance.fairness.share if isinstance(instance.fairness, Fairness) else None
+    share = None if instance.fairness is UNSET else instance.fairness.share
     if share == "dominant_share" and not room:
         said = "no pool has a capacity, so nobody has a dominant share; give one, or share out another share"
         problems.append(Problem("$.machines", said))
@@ -214,7 +208,7 @@ class MatchingEntry(Struct, frozen=True, forbid_unknown_fields=True):
     cost: Number | None = None
     value: Number | None = None
     uses: Use = 1
-    gpus: Count = 1
+    gpus: AtLeastOne = 1
 
 
 class MatchingMachine(Struct, frozen=True, forbid_unknown_fields=True):
@@ -231,7 +225,7 @@ class MatchingMachine(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     id: Name
-    count: Count = 1
+    count: AtLeastOne = 1
     capacity: Capacity | None = None
 
 
@@ -300,13 +294,7 @@ class MatchingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_fi
         return f"<MatchingInstance {self.name!r}: {size}, {self.objective}>"
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        problems = _problems(self)
-        if problems:
-            raise InvalidInstance(problems)
-        settle_tenants(self)
-        for job in self.jobs:
-            settle_job(job)
+        refuse(self, _rules(self))
 
     @property
     def field(self) -> str:
@@ -314,95 +302,47 @@ class MatchingInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_fi
         return _FIELD[self.objective]
 
 
-def settle_job(job: MatchingJob) -> None:
-    """Turn integers in the float fields of a checked job into floats, as decoding does."""
-    for entry in job.on.values():
-        settle_numbers(entry, ("time_s", "cost", "value"))
-
-
-def _problems(instance: MatchingInstance) -> list[Problem]:
-    problems: list[Problem] = []
-    check_header(instance, problems)
-    if not isinstance(instance.objective, str) or instance.objective not in _FIELD:
-        message = f'must be "makespan", "cost" or "value", not {instance.objective!r}'
-        return [*problems, Problem("$.objective", message)]
-    if not isinstance(instance.divisible, bool):
-        problems.append(Problem("$.divisible", "must be true or false"))
-    elif instance.divisible and instance.objective != "makespan":
-        problems.append(Problem("$.divisible", "applies to the objective makespan only"))
-    if not isinstance(instance.machines, tuple | list):
-        return [*problems, Problem("$.machines", "must be a list of machine pools")]
-    pools = check_machines(instance, problems)
-    if not isinstance(instance.jobs, tuple | list):
-        return [*problems, Problem("$.jobs", "must be a list of jobs")]
+def _rules(instance: MatchingInstance) -> Iterator[Rule]:
+    """Yield what every instance keeps."""
+    yield partial(check_machines, instance)
+    yield lambda problems: check_distinct("$.jobs", [job.id for job in instance.jobs], "job id", problems)
+    yield partial(check_quotas, instance)
+    pools = {pool.id: pool.count for pool in instance.machines}
     for index, job in enumerate(instance.jobs):
-        if isinstance(job, MatchingJob):
-            check_job(f"$.jobs[{index}]", job, instance, pools, problems)
-        else:
-            problems.append(Problem(f"$.jobs[{index}]", f"must be a MatchingJob, not {type(job).__name__}"))
-    names = [job.id for job in instance.jobs if isinstance(job, MatchingJob)]
-    check_distinct("$.jobs", names, "job id", problems)
-    if not problems:
-        check_quotas(instance, problems)
-    return problems
+        yield partial(_check_entries, f"$.jobs[{index}]", job, instance, pools)
 
 
-def check_machines(instance: MatchingInstance, problems: list[Problem]) -> dict[str, int]:
-    """Note what is wrong with the pools; return how many machines each has, many for a wrong count."""
-    pools: dict[str, int] = {}
+def check_machines(instance: MatchingInstance, problems: list[Problem]) -> None:
+    """Note what is wrong with the pools and with what jobs do on them."""
+    if instance.divisible and instance.objective != "makespan":
+        problems.append(Problem("$.divisible", "applies to the objective makespan only"))
     for index, machine in enumerate(instance.machines):
-        path = f"$.machines[{index}]"
-        if not isinstance(machine, MatchingMachine):
-            problems.append(Problem(path, f"must be a MatchingMachine, not {type(machine).__name__}"))
-            continue
-        named = check_name(f"{path}.id", machine.id, problems)
-        counted = check_count(f"{path}.count", machine.count, problems, low=1)
-        if machine.capacity is not None:
-            check_count(f"{path}.capacity", machine.capacity, problems, high=LARGEST_CAPACITY)
-            if instance.divisible is True:
-                problems.append(Problem(f"{path}.capacity", "must be null where jobs are divisible"))
-        if named:
-            pools[machine.id] = machine.count if counted else LARGEST_CAPACITY
-    listed = [machine.id for machine in instance.machines if isinstance(machine, MatchingMachine)]
-    check_distinct("$.machines", listed, "machine id", problems)
-    return pools
+        if machine.capacity is not None and instance.divisible:
+            said = "must be null where jobs are divisible"
+            problems.append(Problem(f"$.machines[{index}].capacity", said))
+    check_distinct("$.machines", [machine.id for machine in instance.machines], "machine id", problems)
 
 
-def check_job(
+def check_job(path: str, job: MatchingJob, instance: MatchingInstance, problems: list[Problem]) -> None:
+    """Note what is wrong with one job of an instance."""
+    _check_entries(path, job, instance, {pool.id: pool.count for pool in instance.machines}, problems)
+
+
+def _check_entries(
     path: str, job: MatchingJob, instance: MatchingInstance, pools: dict[str, int], problems: list[Problem]
 ) -> None:
-    """Note what is wrong with one job of an instance with these numbers of machines by pool."""
-    check_name(f"{path}.id", job.id, problems)
-    if not isinstance(job.required, bool):
-        problems.append(Problem(f"{path}.required", "must be true or false"))
-    elif not job.required and instance.objective == "makespan":
+    if not job.required and instance.objective == "makespan":
         problems.append(Problem(f"{path}.required", "must be true: leaving a job out always ends earlier"))
-    if not isinstance(job.on, dict):
-        problems.append(Problem(f"{path}.on", "must be an object of entries by machine id"))
-        return
     for name, entry in job.on.items():
         where = f"{path}.on.{name}"
         if name not in pools:
-            problems.append(
-                Problem(where, f"is not one of the instance's machines{did_you_mean(name, pools)}")
-            )
-        elif not isinstance(entry, MatchingEntry):
-            problems.append(Problem(where, f"must be a MatchingEntry, not {type(entry).__name__}"))
-        else:
-            _check_entry(where, entry, instance, pools[name], problems)
-
-
-def _check_entry(
-    path: str, entry: MatchingEntry, instance: MatchingInstance, count: int, problems: list[Problem]
-) -> None:
-    for field in ("time_s", "cost", "value"):
-        number: Any = getattr(entry, field)
-        if number is not None:
-            (check_amount if field == "time_s" else check_number)(f"{path}.{field}", number, problems)
-        elif field == instance.field:
-            problems.append(Problem(f"{path}.{field}", f"is needed for the objective {instance.objective}"))
-    if instance.divisible is True and entry.time_s == 0:
-        problems.append(Problem(f"{path}.time_s", "must be positive where jobs are divisible"))
-    check_count(f"{path}.uses", entry.uses, problems, high=LARGEST_USE)
-    if check_count(f"{path}.gpus", entry.gpus, problems, low=1) and entry.gpus > count:
-        problems.append(Problem(f"{path}.gpus", f"is {entry.gpus}, the pool has {count}"))
+            said = f"is not one of the instance's machines{did_you_mean(name, pools)}"
+            problems.append(Problem(where, said))
+            continue
+        if getattr(entry, instance.field) is None:
+            said = f"is needed for the objective {instance.objective}"
+            problems.append(Problem(f"{where}.{instance.field}", said))
+        if instance.divisible and entry.time_s == 0:
+            problems.append(Problem(f"{where}.time_s", "must be positive where jobs are divisible"))
+        if entry.gpus > pools[name]:
+            problems.append(Problem(f"{where}.gpus", f"is {entry.gpus}, the pool has {pools[name]}"))

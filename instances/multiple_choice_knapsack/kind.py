@@ -20,11 +20,9 @@ from apportion.instances.multiple_choice_knapsack import check
 from apportion.instances.multiple_choice_knapsack.schema import (
     KnapsackJob,
     MultipleChoiceKnapsackInstance,
-    check_capacities,
     check_goals,
     check_job,
     check_quotas,
-    settle_job,
 )
 from apportion.instances.options import OneSum, Option, OptionSet
 from apportion.instances.tenants.ledger import shares_are_due
@@ -174,16 +172,9 @@ def _adopt(instance: MultipleChoiceKnapsackInstance, plan: Mapping[str, Any]) ->
             yield replace(job, current=chosen)
 
 
-def _check_job(
-    path: str, job: KnapsackJob, instance: MultipleChoiceKnapsackInstance, problems: list[Problem]
-) -> None:
-    check_job(path, job, instance, problems)
-
-
 def _check_capacities(
     _: MultipleChoiceKnapsackInstance, new: MultipleChoiceKnapsackInstance, problems: list[Problem]
 ) -> None:
-    check_capacities(new.capacities, problems)  # none goes, and jobs name them only
     check_goals(new, problems)
 
 
@@ -194,8 +185,7 @@ EDITS = Edits(
     pin=_pin,
     pin_field="pinned",
     rules=JobRules(
-        check=_check_job,
-        settle=settle_job,
+        check=check_job,
         keep=lambda old, new: old.capacities.keys() <= new.capacities.keys() and old.goals == new.goals,
         around=_check_capacities,
         tenants=check_quotas,

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from apportion.core.errors import Problem, did_you_mean
-from apportion.instances.fields import LARGEST_COUNT, check_distinct, check_number, remade
+from apportion.instances.fields import LARGEST_COUNT, check_distinct, remade
 from apportion.instances.placement.goals import Goals, StrandedGoal, ValueGoal, is_much, parts_of
 from apportion.instances.placement.rules import LeastUseRule
 from apportion.instances.placement.schema import (
@@ -129,7 +129,6 @@ def _noted_elastic(path: str, job: PlacementJob, problems: list[Problem]) -> Non
 
 def _noted_option(path: str, option: PlacementOption, site: Site, problems: list[Problem]) -> None:
     check_distinct(f"{path}.pods", [pods.name for pods in option.pods], "name of pods", problems)
-    check_number(f"{path}.value", option.value, problems)
     _noted_level(f"{path}.required", option.required, site, problems)
     for at, pods in enumerate(option.pods):
         where = f"{path}.pods[{at}]"
@@ -142,9 +141,7 @@ def _noted_option(path: str, option: PlacementOption, site: Site, problems: list
             if size < 1 or pods.count % size:
                 said = f"must be at least 1 and divide count, {pods.count}"
                 problems.append(Problem(f"{where}.slices.{level}", said))
-        check_number(f"{where}.value", pods.value, problems)
-        for node, value in pods.value_at.items():
-            check_number(f"{where}.value_at.{node}", value, problems)
+        for node in pods.value_at:
             if node not in site.number:
                 problems.append(Problem(f"{where}.value_at.{node}", "is not one of the nodes"))
         for resource in pods.needs:

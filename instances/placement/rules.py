@@ -11,11 +11,11 @@ The rules are those of a survey of Meta's Rebalancer (`facebook/rebalancer`), in
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
-from apportion.instances.fields import Count, Name, Use
+from apportion.instances.fields import Count, Name, Proportion, Use
 
 __all__ = [
     "ApartRule",
@@ -40,8 +40,6 @@ __all__ = [
     "StayRule",
     "TogetherRule",
 ]
-
-Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class _Rule(Struct, frozen=True, forbid_unknown_fields=True, tag_field="rule", kw_only=True):
@@ -109,7 +107,7 @@ class ShareRule(_Rule, frozen=True, tag="share", kw_only=True):
 
     level: Name
     by: Name
-    fraction: Fraction
+    fraction: Proportion
 
 
 class AtLeastRule(_Rule, frozen=True, tag="at_least", kw_only=True):
@@ -404,7 +402,7 @@ class LeastUseRule(_Rule, frozen=True, tag="least_use", kw_only=True):
 
     level: Name
     resource: Name
-    fraction: Fraction
+    fraction: Proportion
     places: tuple[Name, ...] = ()
 
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from apportion.core.errors import InvalidInstance, Problem
-from apportion.instances.fields import (
-    Count,
-    Name,
-    Number,
-    Use,
-    check_header,
-    make_plain,
-    settle_numbers,
-)
+from apportion.core.errors import Problem
+from apportion.instances.fields import Count, Name, Number, Use, refuse
 from apportion.instances.placement.goals import Goals, JobsStoppedGoal, PodsMovedGoal, ValueGoal
 from apportion.instances.placement.rules import Rule
-from apportion.instances.tenants.rules import settle_tenants
-from apportion.instances.tenants.schema import Fairness, OwnedJob, Tenant, Tenanted
+from apportion.instances.tenants.schema import OwnedJob, Tenanted
 from apportion.instances.tenants.tree import tree_of
 
 __all__ = [
@@ -274,13 +265,12 @@ class PlacementInstance(
         )
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        problems = [*_problems(self)]
-        if problems:
-            raise InvalidInstance(problems)
-        for job in self.jobs:
-            settle_job(job)
-        settle_tenants(self)
+        def consistent(problems: list[Problem]) -> None:
+            from apportion.instances.placement.consistency import noted
+
+            noted(self, problems)
+
+        refuse(self, [consistent])
 
     @property
     def branches(self) -> tuple[tuple[Name, ...], ...]:
@@ -321,44 +311,3 @@ class PlacementInstance(
 
 
 _DEFAULT: Goals = (ValueGoal(), JobsStoppedGoal(), PodsMovedGoal())
-
-
-def settle_job(job: PlacementJob) -> None:
-    """Turn integers in the float fields of a checked job into floats, as decoding does."""
-    for option in job.options:
-        settle_numbers(option, ("value",))
-        for pods in option.pods:
-            settle_numbers(pods, ("value",))
-
-
-_FIELDS = (
-    ("levels", tuple[Name, ...]),
-    ("trees", tuple[tuple[Name, ...], ...] | UnsetType),
-    ("nodes", tuple[PlacementNodes, ...]),
-    ("jobs", tuple[PlacementJob, ...]),
-    ("rules", tuple[Rule, ...]),
-    ("goals", Goals | UnsetType),
-    ("tenants", tuple[Tenant, ...] | UnsetType),
-    ("fairness", Fairness | UnsetType),
-)
-
-
-def _problems(instance: PlacementInstance) -> Iterator[Problem]:
-    """Yield what is wrong: first the types, then names, then what names refer to."""
-    problems: list[Problem] = []
-    check_header(instance, problems)
-    for field, kind in _FIELDS:
-        given = getattr(instance, field)
-        try:
-            if given is not UNSET:
-                msgspec.convert(msgspec.to_builtins(given), kind)
-        except msgspec.ValidationError as error:
-            said, _, where = str(error).partition(" - at `$")
-            problems.append(Problem(f"$.{field}{where.rstrip('`')}", said[:1].lower() + said[1:]))
-        except TypeError as error:
-            problems.append(Problem(f"$.{field}", str(error)))
-    if not problems:
-        from apportion.instances.placement.consistency import noted
-
-        noted(instance, problems)
-    yield from problems

@@ -15,7 +15,6 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
-from apportion.instances.fields import check_count
 from apportion.instances.options import Option, OptionSet
 from apportion.instances.tenants.rows import (
     MOST_ROWS,
@@ -27,7 +26,7 @@ from apportion.instances.tenants.rows import (
     rows_alone,
     rows_of,
 )
-from apportion.instances.tenants.schema import Fairness, JobOfTenant, Tenant, Tenanted, TenantedJob
+from apportion.instances.tenants.schema import Fairness, Tenanted, TenantedJob
 from apportion.instances.tenants.tree import (
     RELATIVE,
     Tree,
@@ -81,21 +80,15 @@ def under_floors(instance: Any, floors: Mapping[str, int] | None) -> Any:
 def check_floors(instance: Any, problems: list[Problem]) -> None:
     """Note every floor that is no share, or of nobody."""
     floors = instance.fairness.floors
-    if not isinstance(floors, dict):
-        problems.append(Problem("$.fairness.floors", "must be an object of shares"))
-        return
     if not floors:
         return
-    known = set[str]()
-    if isinstance(instance.tenants, tuple | list):
-        known |= {tenant.id for tenant in instance.tenants if isinstance(tenant, Tenant)}
+    known = {tenant.id for tenant in (() if instance.tenants is UNSET else instance.tenants)}
     prefix = job_prefix(known)
-    known |= {prefix + job.id for job in instance.jobs if isinstance(job, JobOfTenant) and hasattr(job, "id")}
-    for name, share in floors.items():
+    known |= {prefix + job.id for job in instance.jobs}
+    for name in floors:
         if name not in known:
             meant = did_you_mean(name, known)
             problems.append(Problem(f"$.fairness.floors.{name}", f"is no tenant, and no job of ours{meant}"))
-        check_count(f"$.fairness.floors.{name}", share, problems, high=10**18)
 
 
 def _stop_cost(job: Any, options: list[Option], stopped: Callable[[Any], bool]) -> float:

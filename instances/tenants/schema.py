@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from apportion.core.display import Displayable
 from apportion.core.extension_points import loaded
-from apportion.instances.fields import LARGEST_USE, Amount, Capacity, Name, Number
+from apportion.instances.fields import LARGEST_USE, Amount, Capacity, Name, Number, PositiveAmount, Proportion
 
 __all__ = [
     "LARGEST_PRIORITY",
@@ -106,8 +106,8 @@ class FinishTime(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     elapsed_s: Amount
-    remaining: Amount
-    isolated_s: Amount
+    remaining: PositiveAmount
+    isolated_s: PositiveAmount
 
 
 class Fairness(Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,7 +141,7 @@ class Fairness(Struct, frozen=True, forbid_unknown_fields=True):
     share: Literal["dominant_share", "normalised_throughput", "finish_time_ratio"] = "dominant_share"
     over: Literal["tenants", "tree", "jobs"] = "tenants"
     inside: Literal["sum", "fair", "first_come"] = "sum"
-    keep: Amount = 1.0
+    keep: Proportion = 1.0
     floors: dict[Name, Units] = {}
 
 

@@ -155,7 +155,7 @@ def test_an_invalid_instance_is_3_with_every_problem_and_nothing_on_stdout() -> 
     )
     assert (done.code, done.out) == (3, "")
     assert "$.horizon_s: is missing" in done.err
-    assert "$.jobs[0]: must be of type object, not 5" in done.err
+    assert "$.jobs[0]: must be an object, not 5" in done.err
 
 
 def test_many_problems_are_counted_not_all_shown() -> None:

@@ -11,6 +11,7 @@ import pytest
 from msgspec import UNSET
 
 from apportion.core.errors import InvalidInstance, Problem
+from apportion.instances import fields
 from apportion.instances.multiple_choice_knapsack import (
     KnapsackJob,
     KnapsackOption,
@@ -59,27 +60,59 @@ def test_jobs_that_pass_together_pass_one_by_one_and_stay_as_they_are() -> None:
     passed = refused = 0
     for number in range(count := examples(20_000)):
         jobs = drawn_jobs(Random(f"plain {number}"))
-        together = schema._are_valid(jobs, BARE.capacities)
+        instance = fields.remade(BARE, jobs=jobs)
+        kind = fields._record(MultipleChoiceKnapsackInstance)
+        together = kind.fits([instance]) and schema._are_valid(instance)
+        before = msgspec.json.encode(jobs) if together else b""
         problems: list[Problem] = []
-        for job in jobs:
-            if isinstance(job, KnapsackJob):
-                schema.check_job("$", job, BARE, problems)
-            else:
-                problems.append(Problem("$", "is no job"))
+        kind.settled("$", instance, problems)
+        for job in () if problems else instance.jobs:
+            schema.check_job("$", job, BARE, problems)
         if together:
             passed += 1
-            before = msgspec.json.encode(jobs)
-            for job in jobs:
-                schema.settle_job(job)
             assert problems == [] and msgspec.json.encode(jobs) == before, jobs
         refused += bool(problems)
     assert passed > count / 4 and refused > count / 4
 
 
+class Typed(msgspec.Struct, frozen=True):
+    """A field of every type."""
+
+    name: fields.Name
+    count: fields.Count
+    amount: fields.Number
+    given: fields.PositiveAmount | None
+    uses: dict[fields.Name, fields.Use]
+    words: tuple[fields.Name, ...] | msgspec.UnsetType = UNSET
+
+
+ANY = [*VALUES, *AMOUNTS, *NAMES, [], ["a"], (), ("a", 1), {}, {"a": 1}, {"a": 1.5}, {1: 1}, UNSET, object()]
+
+
+def test_what_fits_is_what_decoding_leaves() -> None:
+    """Fields that pass come back from JSON equal; those that do not are refused there, or read as others."""
+    right = wrong = 0
+    for number in range(examples(20_000)):
+        rng = Random(f"fields {number}")
+        usual = {"name": "a", "count": 1, "amount": 1.0, "given": None, "words": (), "uses": {"gpu": 1}}
+        made = Typed(**{name: one_of(rng, value, ANY) for name, value in usual.items()})
+        problems = fields.settle(made)
+        right, wrong = right + (not problems), wrong + bool(problems)
+        try:
+            back = msgspec.json.decode(msgspec.json.encode(made), type=Typed)
+        except (msgspec.ValidationError, TypeError, UnicodeEncodeError):
+            assert problems, made
+            continue
+        tiny = 1e-31 in (made.amount, made.given)  # JSON has no least magnitude
+        assert problems == [] or tiny or back != made, (made, problems)
+        assert problems or back == made
+    assert right > 2 * wrong > 0
+
+
 @pytest.mark.parametrize("value", [float("nan"), 1e300])
 def test_of_many_jobs_the_one_that_is_wrong_is_named(value: float) -> None:
     jobs = [KnapsackJob(f"j{k}", (KnapsackOption("o", 1.0, {"gpu": 1}),)) for k in range(100)]
-    assert schema._are_valid(tuple(jobs), {"gpu": 8})
+    assert schema._are_valid(fields.remade(BARE, jobs=tuple(jobs)))
     jobs[70] = KnapsackJob("j70", (KnapsackOption("o", value, {"gpu": 1}),))
     with pytest.raises(InvalidInstance) as refused:
         MultipleChoiceKnapsackInstance("1", "maximize", {"gpu": 8}, tuple(jobs))

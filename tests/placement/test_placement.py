@@ -172,7 +172,7 @@ def test_a_session_takes_rules_that_name_jobs_and_refuses_those_that_name_none()
     session.apply({"op": "set_fields", "fields": {"rules": [{"rule": "stay", "pods": ["a"]}]}})
     assert "a" not in session.decide().require()["placement"]
     session.apply({"op": "set_fields", "fields": {"name": "later"}})
-    for wrong_rule, said in (({"pods": ["c"]}, "'c' is no job"), ({"pods": "a"}, "must be of type array")):
+    for wrong_rule, said in (({"pods": ["c"]}, "'c' is no job"), ({"pods": "a"}, "must be a list")):
         with pytest.raises(InvalidInstance, match=said) as refused:
             session.apply({"op": "set_fields", "fields": {"rules": [{"rule": "stay", **wrong_rule}]}})
         assert [problem.path for problem in refused.value.problems] == ["$.deltas[0].fields.rules[0].pods"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apportion.cli.main import main
-from apportion.io.diagnosis import as_number
+from apportion.instances.fields import as_number
 from tests.cli.calling import call
 
 
@@ -28,7 +28,7 @@ def test_a_duration_in_words_is_told_in_seconds(field: str, text: str, hint: str
     path.write_text(json.dumps({**tree, field: text}))
     done = call(main, "validate", path)
     assert done.code == 3
-    assert f"must be of type number, not {text!r}; {hint}" in done.out
+    assert f"must be a number, not {text!r}; {hint}" in done.out
 
 
 @pytest.mark.parametrize(

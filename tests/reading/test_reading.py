@@ -154,7 +154,7 @@ def test_repeated_keys_are_refused_even_when_the_file_is_valid_otherwise() -> No
     text = json.dumps(VALID).replace('"horizon_s": 120.0', '"horizon_s": -1, "horizon\\u005fs": -2')
     assert problems(text) == [
         "$.horizon_s: this key stands more than once in its object",
-        "$.horizon_s: must not be negative, is -2",
+        "$.horizon_s: must be positive, is -2",
     ]
 
 
@@ -201,13 +201,16 @@ def test_the_two_searches_for_repeated_keys_agree(tree: Any, twice: bool) -> Non
             with_job(min_nodes=1.0),
             "$.jobs[0].min_nodes: must be an integer, not 1.0; write 1 (in Python: int(value))",
         ),
-        (with_job(min_nodes=1.5), "$.jobs[0].min_nodes: must be of type integer, not 1.5"),
-        (with_job(min_nodes=True), "$.jobs[0].min_nodes: must be of type integer, not true"),
+        (with_job(min_nodes=1.5), "$.jobs[0].min_nodes: must be an integer, not 1.5"),
+        (with_job(min_nodes=True), "$.jobs[0].min_nodes: must be an integer, not true"),
         (
             with_job(min_nodes="1"),
-            "$.jobs[0].min_nodes: must be of type integer, not '1'; write 1, without quotes",
+            "$.jobs[0].min_nodes: must be an integer, not '1'; write 1, without quotes",
         ),
-        (with_job(pinned_count="2"), "$.jobs[0].pinned_count: must be an integer, not '2'"),
+        (
+            with_job(pinned_count="2"),
+            "$.jobs[0].pinned_count: must be an integer, not '2'; write 2, without quotes",
+        ),
         (
             with_job(scaling={"nodes": [1, 2], "rate": [0, 8]}),
             "$.jobs[0].scaling.nodes: must start at 0 nodes",
@@ -216,14 +219,14 @@ def test_the_two_searches_for_repeated_keys_agree(tree: Any, twice: bool) -> Non
             with_job(scaling={"nodes": [0, 1], "rate": [0, 8]}),
             "$.jobs[0].scaling.nodes: ends at 1, must reach max_nodes 2",
         ),
-        (with_job(scaling=5), "$.jobs[0].scaling: must be of type object, not 5"),
+        (with_job(scaling=5), "$.jobs[0].scaling: must be an object, not 5"),
         (with_job(weight=-1), "$.jobs[0].weight: must not be negative, is -1"),
         (with_job(colour="red"), "$.jobs[0].colour: is an unknown field"),
         (
             {**VALID, "nodes": ["n0", "n1", "n1"]},
             "$.nodes: node 'n1' stands 2 times, first as [1], again as [2]; each must be unique",
         ),
-        ({**VALID, "horizon_s": 0}, "$.horizon_s: must be positive"),
+        ({**VALID, "horizon_s": 0}, "$.horizon_s: must be positive, is 0"),
         ({**VALID, "schema_version": "2"}, "$.schema_version: must be '1', not '2'"),
         ({key: value for key, value in VALID.items() if key != "jobs"}, "$.jobs: is missing"),
         ({**MENU, "sense": "most"}, "$.sense: must be 'maximize' or 'minimize', not 'most'"),
@@ -258,15 +261,15 @@ def test_all_problems_of_a_file_are_listed_at_once() -> None:
     }
     assert sorted(problems(bad)) == sorted(
         [
-            "$.horizon_s: must not be negative, is -1",
+            "$.horizon_s: must be positive, is -1",
             "$.jobs[1].current_nodes[0]: node 'n0' is already held by job 'j0'",
             "$.zone: is an unknown field",
             "$.nodes: node 'n1' stands 2 times, first as [1], again as [2]; each must be unique",
-            "$.nodes[3]: must be of type string, not 7",
-            "$.jobs[0].weight: must be of type number, not 'heavy'",
+            "$.nodes[3]: must be a string of 1 to 1000 characters, not 7",
+            "$.jobs[0].weight: must be a number, not 'heavy'",
             "$.jobs[1].min_nodes: 9 exceeds max_nodes 2",
             "$.jobs: job id 'j1' stands 2 times, first as [1], again as [2]; each must be unique",
-            "$.jobs[3]: must be of type object, not 5",
+            "$.jobs[3]: must be an object, not 5",
         ]
     )
 

@@ -12,7 +12,7 @@ import msgspec
 from apportion.core.errors import InvalidInstance, Problem
 from apportion.instances.draft import edits_of
 from apportion.instances.fields import plain_value
-from apportion.instances.kinds import Instance, kind_of
+from apportion.instances.kinds import Instance
 
 __all__ = ["located", "part", "placed_at", "without_places"]
 
@@ -59,7 +59,7 @@ def _problems(instance: Instance, wanted: type[Any], tree: Any, path: str, error
 
     try:
         bare = msgspec.to_builtins(tree, str_keys=True)
-        found = problems_of_part(kind_of(instance), wanted, bare, path, rules)
+        found = problems_of_part(wanted, bare, path, rules)
     except (TypeError, ValueError, RecursionError):
         found = []
     if found:

@@ -18,8 +18,9 @@ from msgspec import Struct
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances import edits
 from apportion.instances.draft import Draft
-from apportion.instances.fields import make_plain, plain_value
+from apportion.instances.fields import plain_value, settle
 from apportion.instances.kinds import kind_of
+from apportion.io.diagnosis import problems_of_part
 from apportion.io.places import part
 
 __all__ = [
@@ -404,7 +405,8 @@ def read_deltas(source: Any, path: str = "$.deltas") -> list[Delta]:
 
 def _read(given: Any, path: str) -> Delta:
     if isinstance(given, Delta):
-        make_plain(given)
+        if problems := settle(given, path):
+            raise InvalidInstance(problems)
         return given
     known = ", ".join(DELTAS)
     if not isinstance(given, Mapping):
@@ -414,20 +416,10 @@ def _read(given: Any, path: str) -> Delta:
         meant = did_you_mean(op, DELTAS)
         wrong = "is missing" if op is None else f"{op!r} is no delta"
         raise InvalidInstance.at(f"{path}.op", f"{wrong}; there are {known}{meant}")
+    tree = plain_value(given)
     try:
-        read: Delta = msgspec.convert(plain_value(given), DELTAS[op])
+        read: Delta = msgspec.convert(tree, DELTAS[op])
         return read
     except msgspec.ValidationError as error:
-        raise InvalidInstance(_misshapen(DELTAS[op], given, error, path)) from None
-
-
-def _misshapen(delta: type[Any], given: Mapping[str, Any], error: Exception, path: str) -> list[Problem]:
-    """Return which fields of a delta are missing, unknown or of the wrong type."""
-    fields = delta.__struct_fields__
-    problems = [Problem(f"{path}.{name}", "is missing") for name in fields if name not in given]
-    problems += [
-        Problem(f"{path}.{name}", f"is an unknown field{did_you_mean(str(name), fields)}")
-        for name in given
-        if name not in (*fields, "op")
-    ]
-    return problems or [Problem.of_decoding(error, path)]
+        found = problems_of_part(DELTAS[op], tree, path)
+        raise InvalidInstance(found or Problem.of_decoding(error, path)) from None

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from apportion.core.errors import InvalidInstance, Problem
-from apportion.instances.fields import (
-    Amount,
-    Count,
-    Name,
-    check_amount,
-    check_count,
-    check_distinct,
-    check_header,
-    make_plain,
-    settle_numbers,
-)
-from apportion.instances.tenants.rules import check_tenants, settle_tenants
+from apportion.instances.fields import Amount, Count, Name, check_distinct, refuse
+from apportion.instances.tenants.rules import check_tenants
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
 
 __all__ = ["LicenceInstance", "LicenceJob"]
@@ -64,17 +53,10 @@ class LicenceInstance(Tenanted, frozen=True, forbid_unknown_fields=True, tag_fie
     name: str = ""
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        problems: list[Problem] = []
-        check_header(self, problems)
-        check_count("$.licences", self.licences, problems)
-        for index, job in enumerate(self.jobs):
-            check_count(f"$.jobs[{index}].needs", job.needs, problems)
-            check_amount(f"$.jobs[{index}].worth", job.worth, problems)
-        check_distinct("$.jobs", (job.id for job in self.jobs), "job id", problems)
-        check_tenants(self, {"licences": self.licences}, problems)
-        if problems:
-            raise InvalidInstance(problems)
-        settle_tenants(self)
-        for job in self.jobs:
-            settle_numbers(job, ("worth",))
+        refuse(
+            self,
+            [
+                lambda problems: check_distinct("$.jobs", [job.id for job in self.jobs], "job id", problems),
+                lambda problems: check_tenants(self, {"licences": self.licences}, problems),
+            ],
+        )

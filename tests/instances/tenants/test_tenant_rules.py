@@ -98,8 +98,8 @@ def test_the_tree_adds_up_guarantees_reserves_and_limits() -> None:
 def test_what_is_wrong_is_named(change: Any, path: str, said: str) -> None:
     document = three_teams()
     change(document)
-    with pytest.raises((InvalidInstance, msgspec.ValidationError)) as caught:
-        decoded(document)
+    with pytest.raises(InvalidInstance) as caught:
+        read(document)
     assert f"{path}: " in str(caught.value)
     assert said in str(caught.value)
 

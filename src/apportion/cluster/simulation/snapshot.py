@@ -29,6 +29,7 @@ from apportion.cluster.simulation.idle_trace import IdleTrace, read_idle_trace
 from apportion.cluster.simulation.job_table import SubmittedJob, read_job_table
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of, quoted_names, reason
 from apportion.core.files import LARGEST, unpacked
+from apportion.instances.fields import settle
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, check_curve, equal_share
 
@@ -200,7 +201,11 @@ def read_curves(path: str | Path) -> dict[str, ScalingCurve]:
         raise InvalidInstance(Problem(str(path), f"is no table of curves: {error}")) from error
     problems: list[Problem] = []
     for name, curve in curves.items():
-        check_curve(f"{path}, $.{name}", curve, 0, problems)
+        where = f"{path}, $.{name}"
+        wrong = settle(curve, where)
+        problems += wrong
+        if not wrong:
+            check_curve(where, curve, 0, problems)
     if problems:
         raise InvalidInstance(problems[:50])
     return curves
