@@ -143,7 +143,7 @@ def refuse(instance: Struct, rules: Iterable[Rule]) -> None:
             if rule is None:
                 break
             rule(found)
-        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             if not wrong:
                 raise
         problems += [one for one in found if not f"{one.path}.".startswith(places)] if wrong else found
