@@ -10,6 +10,9 @@ import pytest
 
 import apportion
 from apportion.explanation import explain
+from apportion.explanation.tenants import Claims
+from apportion.instances.tenants.schema import Quota, Tenant
+from apportion.instances.tenants.tree import tree_of
 from tests.hunt.explained_rounds import wrong_sentences
 from tests.hunt.rounds import drawn_round
 
@@ -56,3 +59,16 @@ def test_an_option_that_uses_nothing_has_room_and_displaces_nobody() -> None:
 def test_what_no_plan_has_is_what_no_plan_that_keeps_the_shares_has() -> None:
     jobs = [_job("small", "a", False, (11.0, 1)), _job("big", "b", False, (5.0, 2), (1.0, 3))]
     assert "no plan that keeps these shares has it" in str(explain(apportion.read(_told(jobs, gpus=3))))
+
+
+@pytest.mark.parametrize(
+    ("used", "bound"),
+    [({"lab": 6, "guest": 2}, []), ({"lab": 7, "guest": 2}, ["gpu: all 10 are used or withheld"])],
+)
+def test_what_jobs_keep_beyond_a_lowered_capacity_is_no_limit_of_others(
+    used: dict[str, int], bound: list[str]
+) -> None:
+    """The lab lends none of its 8, guests keep 2, and of 9 GPUs so many are left as are not used."""
+    tree = tree_of([Tenant("lab", quotas={"gpu": Quota(8, lending_limit=0)}), Tenant("guest")])
+    claims = Claims(tree, "gpu", used, 9, {"guest": 2})
+    assert claims.binding("lab", 1) == bound and claims.keep({"lab": 1}) is not bool(bound)

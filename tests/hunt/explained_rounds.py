@@ -132,6 +132,7 @@ def _tenant(
         roots = children.get(None, [])
         claims = [truth_tenants._claim(one, capacity, children, used, told)[1] for one in roots]
         full = any(claim is None for claim in claims) or sum(claim or 0 for claim in claims) > room
+        full = full or sum(used.values()) > owned
         said = [text for text in tenant.binding if text.startswith((f"{capacity} of", f"{capacity}:"))]
         seen["at a limit"] += 1
         if full is not bool(said):

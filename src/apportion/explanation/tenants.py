@@ -49,8 +49,10 @@ class Claims:
     def __init__(
         self, tree: Tree, capacity: str, used: Mapping[str, int], room: int, kept: Mapping[str, int]
     ) -> None:
-        self._tree, self._capacity, self._room = tree, capacity, room
-        self._limits, self._unlent = limits_today(tree, capacity, kept)[0], tree.unlent(capacity)
+        self._tree, self._capacity = tree, capacity
+        self._limits, alone = limits_today(tree, capacity, kept)
+        self._room, self._left = max(room, alone), room - sum(used.values())
+        self._unlent = tree.unlent(capacity)
         self._inside, self._claim = tree.claims(capacity, used)
         self._total = sum(self._claim[root] for root in tree.roots)
 
@@ -62,18 +64,21 @@ class Claims:
             for one in self._tree.path(name)
             if one in self._limits and inside[one] > self._limits[one]
         ]
-        if total > self._room:
-            left = f"all {self._room} are used or withheld"
-            if self._total < self._room:
-                left = f"{self._room - self._total} of {self._room} are left, it needs {more}"
-            found.append(f"{self._capacity}: {left}")
+        if total > self._room or more > self._left:
+            free = min(self._room - self._total, self._left)
+            left = f"{free} of {self._room} are left, it needs {more}"
+            found.append(
+                f"{self._capacity}: {left if free > 0 else f'all {self._room} are used or withheld'}"
+            )
         return found
 
     def keep(self, changes: Mapping[str, int]) -> bool:
         """Return whether every limit is kept where some tenants use so much more, or less."""
         inside, total = self._after(changes)
-        return total <= self._room and all(
-            amount <= self._limits[one] for one, amount in inside.items() if one in self._limits
+        return (
+            total <= self._room
+            and sum(changes.values()) <= self._left
+            and all(amount <= self._limits[one] for one, amount in inside.items() if one in self._limits)
         )
 
     def _after(self, changes: Mapping[str, int]) -> tuple[dict[str, int], int]:
