@@ -14,10 +14,9 @@ from apportion.core.outcome import Outcome, Termination
 from apportion.core.solution import Solution
 from apportion.instances.kinds import Instance, kind_of
 from apportion.solving import registry
-from apportion.solving.attempt import Attempt
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import CompiledModel
-from apportion.solving.judge import checked_plan
+from apportion.solving.judge import Attempt, checked_plan
 from apportion.solving.pipeline import conclude, known_prices
 
 __all__ = ["OPTIMUM", "PolicyRunner", "asked_policy", "name_of", "policies_of"]
@@ -138,7 +137,7 @@ class PolicyRunner:
             prices = structure.greedy(call.seconds_left).hint
         outcome = Outcome(termination=Termination.SOLUTION_LIMIT, raw_status=f"the plan of policy {name}")
         checked = checked_plan(call, plan, None)
-        tried = Attempt(outcome, structure, Start(hint=prices), checked)
+        tried = Attempt(outcome, structure, Start(hint=prices), checked=checked)
         by = registry.Backend(f"{_BACKEND}{name}", "knapsack", "", description="a policy")
         return conclude(call, by, "the policy that was asked for", tried, frozenset())
 

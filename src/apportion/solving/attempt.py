@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
@@ -15,21 +15,20 @@ from apportion.core.errors import ApportionError, BackendUnavailable
 from apportion.core.interruption import released
 from apportion.core.options import Incumbent, SolveOptions, Start
 from apportion.core.outcome import Outcome, Termination
-from apportion.core.solution import GoalResult
 from apportion.formulations.protocol import LinearFormulation
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving.call import Call
 from apportion.solving.compiled_model import CompiledKnapsack, CompiledModel, better
-from apportion.solving.judge import DECIDED, Asked, Checked, checked_plan
+from apportion.solving.judge import DECIDED, Attempt, Checked, checked_plan
 from apportion.solving.on_nodes import PlacedStructure, chosen_on_nodes
 from apportion.solving.registry import Backend, LinearSolver
 
 if TYPE_CHECKING:
     from apportion.models.uses import Uses
 
-__all__ = ["Attempt", "ask", "ask_linear", "attempt", "begun"]
+__all__ = ["ask", "ask_linear", "attempt", "begun"]
 
 
 _FIRST = 0.8
@@ -42,7 +41,7 @@ _SHARE_TO_BEGIN = 0.25
 
 def ask(
     call: Call, backend: Backend, structure: CompiledModel, known: Start, seconds: float | None = None
-) -> Asked:
+) -> Attempt:
     """Ask a backend about a structured model, as it is or lowered, for so many seconds at most.
 
     Goals after the objective have what is left of the call where it is decided in that time.
@@ -53,7 +52,7 @@ def ask(
         outcome = _guarded(
             call, backend, lambda limits: structure.ask(backend, _first(structure, limits), known)
         )
-        asked = Asked(outcome, outcome.point, structure, known)
+        asked = Attempt(outcome, structure, known, outcome.point)
         optimal = outcome.termination is Termination.OPTIMAL
         return _with_later_goals(whole if optimal else call, asked, optimal, began)
     if not _fits_doubles(structure.model):
@@ -68,12 +67,12 @@ def ask(
         outcome = replace(outcome, termination=Termination.SOLUTION_LIMIT)
         call.log.note("the linear model is a relaxation: its bound holds, its optimum was packed into a plan")
     point = None if columns is None else lowering.point(columns)
-    asked = Asked(outcome, point, structure, known)
+    asked = Attempt(outcome, structure, known, point)
     decided = outcome.termination in DECIDED
     return _with_later_goals(whole if decided else call, asked, decided, began)
 
 
-def _with_later_goals(call: Call, asked: Asked, optimal: bool, began: float) -> Asked:
+def _with_later_goals(call: Call, asked: Attempt, optimal: bool, began: float) -> Attempt:
     """Return an answer that is as good and better in what is wanted after the objective, in strict order."""
     structure, point = asked.structure, asked.point
     if point is None or not isinstance(structure, CompiledKnapsack) or call.is_late():
@@ -179,37 +178,6 @@ class _Relay:
             raise
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Attempt:
-    """What came of asking a backend.
-
-    Attributes
-    ----------
-    outcome
-        What the backend said.
-    structure
-        The structured model, its capacities those that a certificate can name.
-    known
-        The incumbent and the multipliers that there are beside the answer.
-    checked
-        Its plan after the check; ``None`` if there was nothing to check.
-    restricted
-        Whether the formulation restricts the instance: its bound then proves nothing.
-    exact
-        Whether the bound is of the instance's own values, not of the model's, which are rounded.
-    goals
-        What became of the goals after the objective in the plan that was checked.
-    """
-
-    outcome: Outcome
-    structure: CompiledModel
-    known: Start
-    checked: Checked | None
-    restricted: bool = False
-    exact: bool = False
-    goals: tuple[GoalResult, ...] = ()
-
-
 def attempt(
     call: Call, backend: Backend, structure: CompiledModel, known: Start, linear: LinearFormulation | None
 ) -> Attempt:
@@ -221,8 +189,7 @@ def attempt(
     else:
         asked = ask(call, backend, structure, known)
     call.log.lap("solve")
-    checked = _checked_point(call, asked)
-    return Attempt(asked.outcome, asked.structure, asked.known, checked, goals=asked.goals)
+    return replace(asked, checked=_checked_point(call, asked))
 
 
 def _by_formulation(
@@ -234,10 +201,10 @@ def _by_formulation(
     outcome, columns = ask_linear(call, backend, linear.model, start)
     call.log.lap("solve")
     checked = None if columns is None else checked_plan(call, linear.plan(columns), None)
-    return Attempt(outcome, structure, known, checked, restricted=not linear.exact)
+    return Attempt(outcome, structure, known, checked=checked, restricted=not linear.exact)
 
 
-def _checked_point(call: Call, asked: Asked) -> Checked | None:
+def _checked_point(call: Call, asked: Attempt) -> Checked | None:
     """Check a point against its model, then its plan against the instance, where these are not the same."""
     if asked.point is None:
         return None

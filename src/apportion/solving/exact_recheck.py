@@ -17,10 +17,9 @@ from apportion.instances.columns import Columns
 from apportion.models.assignment import Assignment
 from apportion.proofs.bare_models import columns
 from apportion.solvers.search.in_integers import ExactOptimum, Option, best_choice, least_makespan
-from apportion.solving.attempt import Attempt
 from apportion.solving.call import Call, Subject
 from apportion.solving.compiled_model import CompiledKnapsack
-from apportion.solving.judge import Checked, checked_plan, outward
+from apportion.solving.judge import Attempt, Checked, checked_plan, outward
 
 __all__ = ["SHARE", "cross_check", "cross_checked", "decided_exactly", "untested"]
 

@@ -23,7 +23,7 @@ from apportion.solving.compiled_model import CompiledModel, PlanOrPoint
 
 __all__ = [
     "DECIDED",
-    "Asked",
+    "Attempt",
     "Checked",
     "Verdict",
     "certified_bound",
@@ -40,34 +40,6 @@ DECIDED = (Termination.OPTIMAL, Termination.GAP_REACHED)
 """How a search ends that leaves nothing open."""
 _LARGEST = 10**300
 """Bounds beyond this are of no use, and no double holds them much further."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """A backend's answer about a structured model, not checked yet.
-
-    Attributes
-    ----------
-    outcome
-        What the backend said.
-    point
-        Its point, carried back to the structured model; ``None`` without one.
-    structure
-        The model that was asked about last.
-    known
-        What is known beside the answer: the incumbent, and multipliers.
-    plan
-        The plan of the point, where asking has found it already.
-    goals
-        What became of the goals after the objective.
-    """
-
-    outcome: Outcome
-    point: Point | None
-    structure: CompiledModel
-    known: Start
-    plan: PlanOrPoint | None = None
-    goals: tuple[GoalResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +64,44 @@ class Checked:
     def objective(self) -> float | None:
         """The plan's recomputed objective, ``None`` without a plan."""
         return None if self.plan is None else self.report.objective
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """What came of asking a backend, its plan checked or not yet.
+
+    Attributes
+    ----------
+    outcome
+        What the backend said.
+    structure
+        The structured model that was asked about last; of one that is checked the capacities are those that a
+        certificate can name.
+    known
+        The incumbent and the multipliers that there are beside the answer.
+    point
+        The backend's point, carried back to the structured model; ``None`` without one.
+    plan
+        The plan of the point, where asking has found it already.
+    checked
+        Its plan after the check; ``None`` if there was nothing to check.
+    restricted
+        Whether the formulation restricts the instance: its bound then proves nothing.
+    exact
+        Whether the bound is of the instance's own values, not of the model's, which are rounded.
+    goals
+        What became of the goals after the objective in the plan.
+    """
+
+    outcome: Outcome
+    structure: CompiledModel
+    known: Start
+    point: Point | None = None
+    plan: PlanOrPoint | None = None
+    checked: Checked | None = None
+    restricted: bool = False
+    exact: bool = False
+    goals: tuple[GoalResult, ...] = ()
 
 
 def checked_plan(call: Call, plan: PlanOrPoint, point: Point | None) -> Checked:

@@ -41,7 +41,7 @@ from apportion.solving.compiled_model import (
     repaired,
     rows_of,
 )
-from apportion.solving.judge import DECIDED, Asked
+from apportion.solving.judge import DECIDED, Attempt
 
 if TYPE_CHECKING:
     from apportion.solvers.packing.few_moves import Placement
@@ -207,8 +207,8 @@ def chosen_on_nodes(
     call: Call,
     structure: PlacedStructure,
     known: Start,
-    ask: Callable[[CompiledModel, Start, float | None], Asked],
-) -> Asked:
+    ask: Callable[[CompiledModel, Start, float | None], Attempt],
+) -> Attempt:
     """Return the backend's answer, asked again with tighter models until its choice can be placed.
 
     Most models that are decided at all are from any plan, in a part of the time that a better one takes to
@@ -248,7 +248,7 @@ class _PlacedSearch:
     def __init__(
         self,
         call: Call,
-        ask: Callable[[CompiledModel, Start, float | None], Asked],
+        ask: Callable[[CompiledModel, Start, float | None], Attempt],
         structure: PlacedStructure,
         best: Point | None,
         prices: Multipliers | None,
@@ -267,7 +267,7 @@ class _PlacedSearch:
         """Keep a choice that lies on nodes if it is the best one."""
         self._best = better(self._structure, self._call.maximizes, self._best, point)
 
-    def run(self, seconds: float | None = None) -> Asked | None:
+    def run(self, seconds: float | None = None) -> Attempt | None:
         """Return the answer, ``None`` where it stays open in the time."""
         call = self._call if seconds is None else self._call.within(seconds)
         self._is_unplaced = False
@@ -355,7 +355,7 @@ class _PlacedSearch:
             if lies(found):
                 self._best, failed = choice, 0
 
-    def open_answer(self) -> Asked:
+    def open_answer(self) -> Attempt:
         """Return what is known where no choice is both the best one and placed."""
         call, outcome = self._call, self._outcome
         assert outcome is not None
@@ -368,7 +368,7 @@ class _PlacedSearch:
         source = None if outcome.bound is None else "solver"
         return self._certifiable(replace(outcome, termination=ended, point=None, bound_source=source), None)
 
-    def _certifiable(self, outcome: Outcome, point: Point | None, plan: PlanOrPoint | None = None) -> Asked:
+    def _certifiable(self, outcome: Outcome, point: Point | None, plan: PlanOrPoint | None = None) -> Attempt:
         """Drop the capacities that no certificate can name from the structure and the multipliers."""
         provable = PlacedStructure(self._structure.formulation.provable())
         kept = provable.model.num_capacities
@@ -376,7 +376,7 @@ class _PlacedSearch:
         if outcome.multipliers is not None:
             named = np.asarray(outcome.multipliers)[:kept] if kept else None
             outcome = replace(outcome, multipliers=named)
-        return Asked(outcome, point, provable, known, plan)
+        return Attempt(outcome, provable, known, point, plan)
 
 
 def _sharper(call: Call, before: Outcome | None, now: Outcome) -> Outcome:

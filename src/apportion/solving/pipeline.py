@@ -37,7 +37,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.general.guard import engines_noted
 from apportion.solving import registry
-from apportion.solving.attempt import Attempt, attempt
+from apportion.solving.attempt import attempt
 from apportion.solving.call import (
     Call,
     Log,
@@ -57,7 +57,16 @@ from apportion.solving.compiled_model import (
     rows_of,
 )
 from apportion.solving.exact_recheck import SHARE, cross_check, cross_checked, decided_exactly, untested
-from apportion.solving.judge import Checked, certified_bound, closed, is_decided, is_open, judge, usable
+from apportion.solving.judge import (
+    Attempt,
+    Checked,
+    certified_bound,
+    closed,
+    is_decided,
+    is_open,
+    judge,
+    usable,
+)
 from apportion.solving.on_nodes import PlacedStructure
 from apportion.solving.registry import Backend, FormulationEntry, formulation
 
@@ -234,11 +243,8 @@ def conclude(call: Call, backend: Backend, reason: str, tried: Attempt, engines:
     )
     optimal = verdict.termination is Termination.OPTIMAL
     call.log.lap("check")
-    priced = (
-        None
-        if multipliers is None
-        else dict(zip(tried.structure.capacity_names, multipliers.tolist(), strict=True))
-    )
+    names = tried.structure.capacity_names
+    priced = None if multipliers is None else dict(zip(names, multipliers.tolist(), strict=True))
     return Solution(
         instance=call.instance,
         backend=backend.name,
@@ -448,21 +454,18 @@ def _solved_by(
     linear = cast(LinearFormulation, compiled(ordered, entry)) if entry.produces == "linear" else None
     with defer_interrupt() as hold:  # what was found is kept, whenever Ctrl-C comes
         plans_of = None if call.kind.option_set is None else call.kind.option_set.running
-        left, many = call.seconds_left, structure.model.num_options >= _MANY_OPTIONS
         # a search of so many options, or of so little time, may not come to as much by itself
-        with_running = many or (left is not None and left < _SHORT)
-        running = () if plans_of is None or not with_running else plans_of(ordered)
-        running = (*first, *running)
-        known = start_from(structure, warm_start, call.log, running)
-        if bounded is not None:
-            known = replace(known, bound=bounded)
+        many = structure.model.num_options >= _MANY_OPTIONS or (call.seconds_left or _SHORT) < _SHORT
+        running = plans_of(ordered) if many and plans_of is not None else ()
+        known = start_from(structure, warm_start, call.log, (*first, *running))
+        known = replace(known, bound=bounded)
         call.log.lap("start")
         with engines_noted() as engines:
             try:
                 tried = attempt(call, chosen, structure, known, linear)
             except KeyboardInterrupt:
                 stopped = Outcome(termination=Termination.INTERRUPTED, raw_status="KeyboardInterrupt")
-                tried = Attempt(stopped, structure, known, None)
+                tried = Attempt(stopped, structure, known)
             solution = conclude(call, chosen, reason, tried, engines)
             own = isinstance(backend, str)  # who brings a solver wants to know what becomes of its claims
             if own and not hold.struck and _is_in_doubt(solution, tried, call):
