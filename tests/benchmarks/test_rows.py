@@ -264,6 +264,9 @@ def assert_exact(peers: list[Cell]) -> None:
         if row["termination"] == "unavailable":
             assert "not installed" in row["told"]
             continue
+        if row["termination"] == "cannot_take":  # its own tests ask it about what it takes
+            assert row["told"], given.key
+            continue
         if given.solver.name == "leximin-milps+highs" and row["check"] is None:
             # its sequence of programs has no plan before the last one; test_leximin_milps compares its levels
             assert row["termination"] == "time_limit"

@@ -35,7 +35,7 @@ LONG = {
         ],
         "of 40 jobs done",
     ),
-    "solve": (["{root}/examples/matching_gangs.json", "--time-limit", "2"], "objective 3190"),
+    "solve": (["{root}/examples/matching_gangs.json", "--time-limit", "2"], "bound 25"),
 }
 
 
