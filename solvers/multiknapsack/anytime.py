@@ -116,8 +116,9 @@ _ALIKE_OPTIONS = 100_000
 """counted once for all jobs alike, which are looked for among so many,"""
 _MIP_AFTER = 0.4
 """Seconds after which HiGHS first tries a core,"""
-_MIP_SHARE = 0.5
-"""for this share of the time gone by until then, half a second at least; and again when that has trebled."""
+_MIP_SHARE, _MANY_SHARE, _MANY = 0.5, 1.5, 10
+"""for this share of the time gone by until then, half a second at least, and again when that has trebled; for
+the greater share with more capacities than so many, under which a tree of options is seldom searched."""
 _SECONDS_PER_MIP_NODE = 1e-2
 """What deterministic mode charges for a node of HiGHS."""
 _OVERRUN = 0.25
@@ -355,7 +356,8 @@ class Search:
     def _mip(self) -> StopReason | None:
         """Let HiGHS try the core, and again when three times as long has gone by."""
         clock, best, live = self._clock, self._best, self._live
-        share = max(0.5, _MIP_SHARE * (clock.elapsed - self._began))
+        part = _MANY_SHARE if live.num_capacities > _MANY else _MIP_SHARE
+        share = max(0.5, part * (clock.elapsed - self._began))
         left = clock.remaining
         if left is not None:
             share = min(share, left - self._overrun())

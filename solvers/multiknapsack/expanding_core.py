@@ -40,8 +40,9 @@ _SHARE = 0.1
 """Share of the time left that one core has."""
 _LONGER, _LONGEST = 2.0, 4.0
 """By how much longer the local search has after each core that brought nothing, and at most."""
-_CORES = 0.25
-"""Share of the time left after which all options within reach are one last core,"""
+_CORES, _CORES_PER_ENTRY = 0.25, 3e-5
+"""Share of the time left, at most so many seconds per use that is not 0, after which all options within reach
+are one last core,"""
 FEW_ENTRIES = 6_000
 """or from the beginning if they have at most so many uses that are not 0,"""
 _LAST_ENTRIES = 60_000
@@ -210,7 +211,9 @@ class ExpandingCore:
         rest = self._best, self._options, self._clock, self._counters
         looked_at = self._best.under_all(self._menus)[1]
         near_by = None if looked_at.all() else Neighbourhoods(self._menus, self._bound, *rest)
-        turn = self._clock.elapsed + (0.0 if self._soon else self._clock.seconds_of(_CORES))
+        turn = self._clock.elapsed
+        if not self._soon:
+            turn += min(self._clock.seconds_of(_CORES), _CORES_PER_ENTRY * self._menus.num_entries)
         while True:
             if self._best.proven:
                 return StopReason("proven")

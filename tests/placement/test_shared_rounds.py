@@ -19,7 +19,7 @@ from tests.placement.rounds import instance, pods_at
 
 FOLDER = data_folder() / "placement"
 _LONG = ("conflict+spare-0", "goal-colocate_excess-3")
-"""Rounds that take a minute and ten seconds."""
+"""Rounds that take five and fifteen seconds."""
 
 
 def cases(name: str) -> list[Any]:
