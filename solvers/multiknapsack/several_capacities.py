@@ -61,9 +61,10 @@ _LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
 """Uses from which on multipliers take long: places are filled before, in this share of the time left."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
-_FAR, _FAR_SHARE, _FAR_PER_USE = 0.01, 0.25, 2e-5
-"""Where the incumbent is this part of the bound away, a local search has this share of the time left, and at
-most so many seconds per use that is not 0."""
+_FAR, _FAR_SHARE = 0.01, 0.25
+"""Where the incumbent is this part of the bound away, a local search has this share of the time left,"""
+_FAR_TURN, _FAR_PER_USE, _FAR_BROUGHT = 0.5, 2e-5, 0.9
+"""in turns of so many seconds, or per use that is not 0, while one leaves no more than this part open."""
 _CLOSED = 0.2
 """Share of what prices leave open that HiGHS must close: else the bound that they prove is stated."""
 _GREATEST_HINT = 2.0**900
@@ -456,15 +457,16 @@ class _Run:
         best, clock, prices = self._best, self._clock, dual.multipliers
         if clock.work_left is not None:
             return
-        most = min(clock.seconds_of(_FAR_SHARE), _FAR_PER_USE * menus.num_entries)
-        until, before = clock.elapsed + most, None
-        search: Ejection | None = None
-        while best.value is not None and best.value != before:
-            if dual.bound - best.value <= _FAR * abs(dual.bound):
-                return
-            before = best.value
-            search = search or Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)
-            search.run(until - clock.elapsed)
+        if best.value is None or (left := dual.bound - best.value) <= _FAR * abs(dual.bound):
+            return
+        until = clock.elapsed + clock.seconds_of(_FAR_SHARE)
+        turn = max(_FAR_TURN, _FAR_PER_USE * menus.num_entries)
+        search = Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)
+        open_before = np.inf
+        while left > _FAR * abs(dual.bound) and left <= _FAR_BROUGHT * open_before:
+            open_before = left
+            search.run(min(turn, until - clock.elapsed))
+            left = dual.bound - best.value
 
     def _near_start(
         self, menus: OptionTable, weights: NDArray[np.float64], start: NDArray[np.int64] | None
