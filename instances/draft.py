@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean, quoted_names
-from apportion.instances.fields import remade, settle
+from apportion.instances.fields import normalise, remade
 from apportion.instances.kind import Edits, JobRules
 from apportion.instances.kinds import Instance, kind_of
 from apportion.instances.tenants.schema import Tenanted, TenantedJob
@@ -210,7 +210,7 @@ class Draft:
         if is_tenanted(after) and rules.tenants is None:
             replace(after)
             return
-        problems = settle(remade(after, jobs=()))
+        problems = normalise(remade(after, jobs=()))
         again = None if problems else rules.around(before, after, problems)
         if problems:
             raise InvalidInstance(problems)
@@ -250,7 +250,7 @@ class Draft:
 
 def _check(rules: JobRules | None, path: str, job: Any, instance: Any, problems: list[Problem]) -> None:
     """Note what is wrong with the fields of a job, or where these are right with what they say."""
-    wrong = settle(job, path)
+    wrong = normalise(job, path)
     problems += wrong
     if rules is not None and not wrong:
         rules.check(path, job, instance, problems)

@@ -1,8 +1,8 @@
 """The field types that every kind of instance is built from, their limits, and the one check of both.
 
-Decoding checks annotations; an instance made in Python is checked by `settle`, which reads the same ones and
-notes every field that is not as its type says. What is right is found right column by column: all values of
-a field at once, over all jobs and options.
+Decoding checks annotations; an instance made in Python is checked by `normalise`, which reads the same ones
+and notes every field that is not as its type says. What is right is found right column by column: all values
+of a field at once, over all jobs and options.
 
 Instances hold plain numbers, texts and tuples, whoever made them: what decoding would convert is converted.
 Whoever makes one with other fields by `remade`, which checks nothing, checks what is new.
@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -46,11 +47,12 @@ __all__ = [
     "Use",
     "as_number",
     "check_distinct",
+    "elsewhere",
+    "normalise",
     "plain_value",
     "quoted",
     "refuse",
     "remade",
-    "settle",
 ]
 
 
@@ -132,33 +134,31 @@ def refuse(instance: Struct, rules: Iterable[Rule]) -> None:
     InvalidInstance
         With every problem found.
     """
-    wrong = settle(instance)
-    places = tuple(f"{problem.path}{mark}" for problem in wrong for mark in (".", "["))
-    problems = list(wrong)
-    remaining = iter(rules)
-    while True:
-        found: list[Problem] = []
-        try:
-            rule = next(remaining, None)
-            if rule is None:
-                break
-            rule(found)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            if not wrong:
-                raise
-        problems += [one for one in found if not f"{one.path}.".startswith(places)] if wrong else found
+    wrong, found = normalise(instance), list[Problem]()
+    odd = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) if wrong else ()
+    with suppress(*odd):
+        for rule in rules:
+            with suppress(*odd):
+                rule(found)
+    problems = [*wrong, *elsewhere(found, [problem.path for problem in wrong])]
     if problems:
         raise InvalidInstance(problems)
 
 
-def settle(struct: Struct, path: str = "$") -> list[Problem]:
+def elsewhere(problems: Iterable[Problem], paths: Iterable[str]) -> list[Problem]:
+    """Return the problems that are neither at nor below any of some JSON paths."""
+    taken = tuple(f"{path}{mark}" for path in paths for mark in (".", "["))
+    return [problem for problem in problems if not f"{problem.path}.".startswith(taken)]
+
+
+def normalise(struct: Struct, path: str = "$") -> list[Problem]:
     """Leave the fields of a struct, in place, as decoding does; return what is wrong with them.
 
     Whole numbers in fields of real ones become floats, lists and arrays tuples, numpy's numbers Python's.
     """
     kind, problems = _record(type(struct)), list[Problem]()
     if not kind.fits([struct]):
-        kind.settled(path, struct, problems)
+        kind.normalised(path, struct, problems)
     return problems
 
 
@@ -168,7 +168,7 @@ class _Type(Protocol):
     def fits(self, values: Collection[Any]) -> bool:
         """Return whether all of many values are right, and as decoding leaves them."""
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         """Return one value as decoding leaves it; note what is wrong with it."""
 
 
@@ -189,7 +189,7 @@ class _String:
             self.most is None or max(lengths, default=0) <= self.most
         )
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         if isinstance(value, str) and self.fits([exact := "".join([value])]):
             return exact
         if isinstance(value, str) and value and (self.most is None or len(value) <= self.most):
@@ -210,7 +210,7 @@ class _Integer:
             not values or (min(values) >= self.least and max(values) <= self.most)
         )
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         if isinstance(value, bool) or not isinstance(value, int):
             exact = isinstance(value, float) and value.is_integer()
             meant = f"; write {int(value)} (in Python: int(value))" if exact else as_number(path, value)
@@ -237,7 +237,7 @@ class _Float:
         sizes = filter(None, values if low >= 0 else map(abs, values))
         return min(sizes, default=1.0) >= SMALLEST_POSITIVE and not (self.positive and low <= 0)
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float):
             said = f"must be a number, not {quoted(value)}{as_number(path, value)}"
         elif isinstance(value, float) and not math.isfinite(value):
@@ -265,7 +265,7 @@ class _Choice:
     def fits(self, values: Collection[Any]) -> bool:
         return {*map(type, values)} <= {*map(type, self.options)} and {*values} <= {*self.options}
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         if not self.fits([value]):
             meant = did_you_mean(value, [option for option in self.options if isinstance(option, str)])
             listed = " or ".join(map(quoted, self.options))
@@ -289,20 +289,20 @@ class _Array:
             for member, column in zip(self.members, zip(*values, strict=True), strict=bool(values))
         )
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         if not isinstance(value, list | tuple):
             problems.append(Problem(path, f"must be a list, not {quoted(value)}"))
             return value
         record = self.members[0] if self.of_any_length else None
         if isinstance(record, _Record) and {*map(type, value)} <= {record.type}:
-            record.settle_all([f"{path}[{at}]" for at in range(len(value))], value, problems)
+            record.normalise_all([f"{path}[{at}]" for at in range(len(value))], value, problems)
             return tuple(value)
         members = self.members * len(value) if self.of_any_length else self.members
         if len(members) != len(value):
             problems.append(Problem(path, f"must be a list of {len(members)}, not of {len(value)}"))
             return value
         each = enumerate(zip(members, value, strict=True))
-        return tuple([_settled(member, f"{path}[{at}]", one, problems) for at, (member, one) in each])
+        return tuple([_normalised(member, f"{path}[{at}]", one, problems) for at, (member, one) in each])
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,12 +317,14 @@ class _Mapping:
             and self.member.fits([*chain.from_iterable(map(dict.values, values))])
         )
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         if not isinstance(value, Mapping):
             problems.append(Problem(path, f"must be an object, not {quoted(value)}"))
             return value
         return {
-            _settled(self.key, path, name, problems): _settled(self.member, f"{path}.{name}", one, problems)
+            _normalised(self.key, path, name, problems): _normalised(
+                self.member, f"{path}.{name}", one, problems
+            )
             for name, one in value.items()
         }
 
@@ -337,22 +339,22 @@ class _Record:
             kind.fits([*map(attrgetter(name), values)]) for name, kind in self.fields
         )
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         if type(value) is not self.type:
             given = quoted(value) if type(value) in _PLAIN else type(value).__name__
             problems.append(Problem(path, f"must be a {self.type.__name__}, not {given}"))
             return value
-        self.settle_all([path], [value], problems)
+        self.normalise_all([path], [value], problems)
         return value
 
-    def settle_all(self, paths: Sequence[str], values: Sequence[Any], problems: list[Problem]) -> None:
+    def normalise_all(self, paths: Sequence[str], values: Sequence[Any], problems: list[Problem]) -> None:
         """Settle many structs of this type in place, field by field: most fields fit all at once."""
         for name, kind in self.fields:
             column = [*map(attrgetter(name), values)]
             if kind.fits(column):
                 continue
             for path, value, given in zip(paths, values, column, strict=True):
-                made = _settled(kind, f"{path}.{name}", given, problems)
+                made = _normalised(kind, f"{path}.{name}", given, problems)
                 if made is not given:
                     force_setattr(value, name, made)
 
@@ -372,14 +374,16 @@ class _Union:
             if kind in by_type
         )
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
-        meant = {list: tuple, int: float}.get(type(value), type(value))
-        if (kind := type(value) if type(value) in self.members else meant) in self.members:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
+        kind: type[Any] = type(value)
+        if kind not in self.members:  # what decoding makes of it
+            kind = {list: tuple, int: float}.get(kind, kind)
+        if kind in self.members:
             member = self.members[kind]
-            return value if member is None else member.settled(path, value, problems)
+            return value if member is None else member.normalised(path, value, problems)
         said = [member for member in self.members.values() if member is not None]
         if len(said) == 1:
-            return said[0].settled(path, value, problems)
+            return said[0].normalised(path, value, problems)
         names = ", ".join(kind.__name__ for kind in self.members if issubclass(kind, Struct))
         problems.append(Problem(path, f"must be one of {names}, not {quoted(value)}"))
         return value
@@ -389,15 +393,15 @@ class _Anything:
     def fits(self, values: Collection[Any]) -> bool:
         return {*map(type, values)} <= _PLAIN
 
-    def settled(self, path: str, value: Any, problems: list[Problem]) -> Any:
+    def normalised(self, path: str, value: Any, problems: list[Problem]) -> Any:
         return plain_value(value)
 
 
-def _settled(kind: _Type, path: str, value: Any, problems: list[Problem]) -> Any:
+def _normalised(kind: _Type, path: str, value: Any, problems: list[Problem]) -> Any:
     """Return a value as decoding leaves it, numpy's as Python's; note what is wrong with it."""
     if type(value) not in _PLAIN and hasattr(value, "tolist"):
         value = value.tolist()
-    return kind.settled(path, value, problems)
+    return kind.normalised(path, value, problems)
 
 
 @cache
@@ -417,17 +421,12 @@ def _type(expected: Any) -> _Type:
     if origin is bool:
         return _Choice((True, False))
     if origin is int:
-        least, most = limits.ge, limits.le
-        return _Integer(
-            *(-(2**63) if least is None else int(least), 2**63 - 1 if most is None else int(most))
-        )
+        least = -(2**63) if limits.ge is None else int(limits.ge)
+        return _Integer(least, 2**63 - 1 if limits.le is None else int(limits.le))
     if origin is float:
-        least = limits.ge if limits.gt is None else limits.gt
-        least, most = (
-            (-LARGEST_NUMBER if least is None else least),
-            (LARGEST_NUMBER if limits.le is None else limits.le),
-        )
-        return _Float(least, most, positive=limits.gt is not None)
+        lowest = limits.ge if limits.gt is None else limits.gt
+        highest = LARGEST_NUMBER if limits.le is None else limits.le
+        return _Float(-LARGEST_NUMBER if lowest is None else lowest, highest, positive=limits.gt is not None)
     if origin is Literal:
         return _Choice(arguments)
     if origin is tuple:
@@ -520,7 +519,7 @@ def quoted(value: Any) -> str:
         return "an object" if isinstance(value, Mapping) else "an array"
     if isinstance(value, int) and abs(value) >= _LONG:
         return "a number of more than 60 digits"
-    text = "[]" if value in ([], ()) else repr(value)
+    text = "[]" if isinstance(value, tuple) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -457,14 +457,14 @@ class _Run:
         best, clock, prices = self._best, self._clock, dual.multipliers
         if clock.work_left is not None:
             return
-        if best.value is None or (left := dual.bound - best.value) <= _FAR * abs(dual.bound):
+        far, most = _FAR * abs(dual.bound), np.inf
+        if best.value is None or (left := dual.bound - best.value) <= far:
             return
         until = clock.elapsed + clock.seconds_of(_FAR_SHARE)
         turn = max(_FAR_TURN, _FAR_PER_USE * menus.num_entries)
         search = Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)
-        open_before = np.inf
-        while left > _FAR * abs(dual.bound) and left <= _FAR_BROUGHT * open_before:
-            open_before = left
+        while far < left <= most:
+            most = _FAR_BROUGHT * left
             search.run(min(turn, until - clock.elapsed))
             left = dual.bound - best.value
 

@@ -177,6 +177,7 @@ def test_odd_tables_are_read_and_predicted(
         (table_of("x,-1,2,3,4,5", "y,1,2,3,4,5"), "line 2, infer_gmacs"),
         (table_of("x,1,2,3,1e-300,1e300", "y,1,2,3,4,5"), "line 2, b: is 1e\\+300 where a is 1e-300"),
         (table_of("x,1,2,3,4,5", head=HEAD + ",b"), "line 1: the header has b more than once"),
+        (table_of("x,1,2,3,4,5,9", head=HEAD + ",infer_gmacs"), "the header has infer_gmacs more than once"),
         (table_of('x,"1', "y,1,2,3,4,5"), "is no CSV table"),
         (table_of("x,1,2,3,fast,5", "y,one,2,3,4,5"), "line 2, a: .*line 3, infer_gmacs"),
     ],

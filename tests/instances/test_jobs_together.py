@@ -65,7 +65,7 @@ def test_jobs_that_pass_together_pass_one_by_one_and_stay_as_they_are() -> None:
         together = kind.fits([instance]) and schema._are_valid(instance)
         before = msgspec.json.encode(jobs) if together else b""
         problems: list[Problem] = []
-        kind.settled("$", instance, problems)
+        kind.normalised("$", instance, problems)
         for job in () if problems else instance.jobs:
             schema.check_job("$", job, BARE, problems)
         if together:
@@ -96,7 +96,7 @@ def test_what_fits_is_what_decoding_leaves() -> None:
         rng = Random(f"fields {number}")
         usual = {"name": "a", "count": 1, "amount": 1.0, "given": None, "words": (), "uses": {"gpu": 1}}
         made = Typed(**{name: one_of(rng, value, ANY) for name, value in usual.items()})
-        problems = fields.settle(made)
+        problems = fields.normalise(made)
         right, wrong = right + (not problems), wrong + bool(problems)
         try:
             back = msgspec.json.decode(msgspec.json.encode(made), type=Typed)

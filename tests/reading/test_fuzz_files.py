@@ -195,13 +195,13 @@ def rate(job: dict[str, Any], count: int) -> Fraction:
     return rates[0]
 
 
-def held_nodes(instance: dict[str, Any], job: dict[str, Any]) -> set[str]:
+def nodes_now(instance: dict[str, Any], job: dict[str, Any]) -> set[str]:
     """Return what a job has now; nodes that are not idle any more are lost."""
     return set(job.get("current_nodes", [])) & set(instance["nodes"])
 
 
 def count_value(instance: dict[str, Any], job: dict[str, Any], count: int) -> Fraction:
-    held = len(held_nodes(instance, job))
+    held = len(nodes_now(instance, job))
     now = rate(job, held) if held >= job["min_nodes"] else Fraction(0)
     pause = job["rescale_up_s"] if count > held else job["rescale_down_s"] if count < held else 0
     gain = Fraction(instance["horizon_s"]) * rate(job, count) - now * Fraction(pause)
@@ -227,7 +227,7 @@ def allocation_value(instance: dict[str, Any], plan: dict[str, Any]) -> Fraction
     assert len(set(used)) == len(used) and set(used) <= set(instance["nodes"])
     total = Fraction(0)
     for job in instance["jobs"]:
-        nodes, held = set(allocation.get(job["id"], [])), held_nodes(instance, job)
+        nodes, held = set(allocation.get(job["id"], [])), nodes_now(instance, job)
         assert len(nodes) in allowed_counts(instance, job)
         assert nodes >= held if len(nodes) >= len(held) else nodes <= held
         total += count_value(instance, job, len(nodes))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST",
+    "csv_records",
     "csv_rows",
     "file_text",
     "log_skipped_rows",
@@ -178,6 +179,7 @@ def csv_rows(
     file: str | Path = "",
     needed: Sequence[str] = (),
     *,
+    optional: Sequence[str] = (),
     delimiter: str = ",",
     pad: bool = False,
 ) -> list[tuple[int, list[str]]]:
@@ -194,6 +196,8 @@ def csv_rows(
         What errors call it, beside the line; empty where a caller says it.
     needed
         Columns that the header must have, once.
+    optional
+        Columns that it may have, once.
     delimiter
         What stands between cells.
     pad
@@ -217,12 +221,12 @@ def csv_rows(
     if not rows:
         raise InvalidInstance(problem(1, "is empty; a table begins with the names of its columns"))
     (first, header), *rows = rows
-    missing = [name for name in needed if name not in header]
+    missing = [name for name in dict.fromkeys(needed) if name not in header]
     if missing:
         commas = "" if len(header) > 1 else "; cells must be separated by commas"
         said = f"the header lacks {', '.join(missing)}; it reads {','.join(header)[:200]}{commas}"
         raise InvalidInstance(problem(first, said))
-    if twice := [name for name in dict.fromkeys(needed) if header.count(name) > 1]:
+    if twice := [name for name in dict.fromkeys((*needed, *optional)) if header.count(name) > 1]:
         raise InvalidInstance(problem(first, f"the header has {', '.join(twice)} more than once"))
     width = len(header)
     if pad:
@@ -236,6 +240,14 @@ def csv_rows(
     if wrong:
         raise InvalidInstance(wrong[:_SHOWN])
     return [(first, header), *rows]
+
+
+def csv_records(
+    text: str, needed: Sequence[str], optional: Sequence[str] = ()
+) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows of a table by column, as `csv_rows` reads a padded one, each with its line."""
+    (_, header), *rows = csv_rows(text.removeprefix("\ufeff"), "", needed, optional=optional, pad=True)
+    return [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
 
 def text_columns(path: Path, columns: Sequence[str]) -> list[tuple[int, tuple[str, ...]]]:

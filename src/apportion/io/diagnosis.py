@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UnsetType
 
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
-from apportion.instances.fields import quoted, settle
+from apportion.instances.fields import elsewhere, normalise, quoted
 from apportion.instances.kinds import any_instance, kinds
 from apportion.io.places import located
 from apportion.io.text import REPEATED, parse
@@ -69,13 +69,12 @@ def problems_of_part(
     builder = _Builder()
     try:
         built = builder.build(wanted, tree, path)
-        found = settle(built, path)
+        found = normalise(built, path)
         if rules is not None and not (found or builder.problems):
             rules(path, built, found)
     except InvalidInstance as error:
         found = [replace(problem, path=f"{path}{problem.path[1:]}") for problem in error.problems]
-    shaped = tuple(f"{place}{mark}" for place in builder.places for mark in (".", "["))
-    return [*builder.problems, *(one for one in found if not f"{one.path}.".startswith(shaped))]
+    return [*builder.problems, *elsewhere(found, builder.places)]
 
 
 def _kind_problem(tree: Any) -> Problem | None:
@@ -140,9 +139,8 @@ class _Builder:
         return expected(**given)
 
     def _note(self, path: str, said: str) -> None:
-        if not f"{path}.".startswith(tuple(f"{place}." for place in self.places)):
-            self.problems.append(Problem(path, said))
-            self.places.append(path)
+        self.problems += elsewhere([Problem(path, said)], self.places)
+        self.places.append(path)
 
     def _member(self, expected: Any, value: Any, path: str) -> Any:
         """Return the member of a union that objects, or arrays, are built from; other types as they are."""

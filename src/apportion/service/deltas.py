@@ -18,7 +18,7 @@ from msgspec import Struct
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean
 from apportion.instances import edits
 from apportion.instances.draft import Draft
-from apportion.instances.fields import plain_value, settle
+from apportion.instances.fields import normalise, plain_value
 from apportion.instances.kinds import kind_of
 from apportion.io.diagnosis import problems_of_part
 from apportion.io.places import part
@@ -405,7 +405,7 @@ def read_deltas(source: Any, path: str = "$.deltas") -> list[Delta]:
 
 def _read(given: Any, path: str) -> Delta:
     if isinstance(given, Delta):
-        if problems := settle(given, path):
+        if problems := normalise(given, path):
             raise InvalidInstance(problems)
         return given
     known = ", ".join(DELTAS)

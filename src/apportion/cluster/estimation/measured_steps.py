@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.errors import InvalidInstance, Problem
-from apportion.core.files import csv_rows
+from apportion.core.files import csv_records
 
 __all__ = ["LayerShares", "MeasuredSteps", "read_layers", "read_steps"]
 
@@ -93,7 +93,7 @@ def read_steps(text: str) -> MeasuredSteps:
     InvalidInstance
         If a column is missing or a value is wrong; every one is named by line and column.
     """
-    rows = _table(text, _COLUMNS)
+    rows = csv_records(text, _COLUMNS)
     problems: list[Problem] = []
     parsed: list[tuple[int, int, float, float, int, float]] = []
     for line, row in rows:
@@ -132,7 +132,7 @@ def read_layers(text: str) -> LayerShares:
     InvalidInstance
         If there is no depth column or no share, or depths do not rise from 0.
     """
-    table = [(line, row, row["frozen_layers"]) for line, row in _table(text, ("frozen_layers",))]
+    table = [(line, row, row["frozen_layers"]) for line, row in csv_records(text, ("frozen_layers",))]
     rows = [(line, row) for line, row, depth in table if _is_whole(depth)]
     depths = np.array([int(depth) for *_, depth in table if _is_whole(depth)], dtype=np.int64)
     if depths.size < 2 or depths[0] != 0 or (np.diff(depths) <= 0).any():
@@ -156,12 +156,6 @@ def read_layers(text: str) -> LayerShares:
     if problems:
         raise InvalidInstance(problems[:_SHOWN])
     return LayerShares(int(depths[-1]) + 1, depths, shares, tuple(unusable))
-
-
-def _table(text: str, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
-    """Return the rows by column, each with the number of its last line."""
-    (_, header), *rows = csv_rows(text.removeprefix("\ufeff"), "", needed, pad=True)
-    return [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
 
 def _is_whole(text: str) -> bool:

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from apportion.cluster.estimation.similarity import ModelSignature, Prediction, SimilarityPredictor, family_of
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of
-from apportion.core.files import csv_rows, log_skipped_rows
+from apportion.core.files import csv_records, log_skipped_rows
 from apportion.instances.matching import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 
 __all__ = [
@@ -65,6 +65,7 @@ _FEATURES = MappingProxyType(
     }
 )
 """Column of every attribute."""
+_KNOWN = ("family", *_FEATURES.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +122,7 @@ def read_reference(text: str, base_column: str, target_column: str) -> Reference
     InvalidInstance
         If a column is missing, stands twice or holds what is no number of at least 0, with its line.
     """
-    rows = _rows(text, ("model", base_column, target_column))
+    rows = csv_records(text, ("model", base_column, target_column), _KNOWN)
     measured: dict[str, tuple[ModelSignature, float]] = {}
     lacking: dict[str, ModelSignature] = {}
     skipped = 0
@@ -169,7 +170,7 @@ def read_signatures(text: str) -> dict[str, ModelSignature]:
     """
     signatures: dict[str, ModelSignature] = {}
     problems: list[Problem] = []
-    for line, row in _rows(text, ("model",)):
+    for line, row in csv_records(text, ("model",), _KNOWN):
         name = row["model"]
         if not name or name in signatures:
             problems.append(Problem(f"line {line}, model", f"stands twice: {name}" if name else "is empty"))
@@ -178,12 +179,6 @@ def read_signatures(text: str) -> dict[str, ModelSignature]:
     if problems:
         raise InvalidInstance(problems)
     return signatures
-
-
-def _rows(text: str, needed: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
-    """Return the rows with their lines; of a column that stands twice the last cell counts."""
-    (_, header), *rows = csv_rows(text.removeprefix("\ufeff"), "", tuple(dict.fromkeys(needed)), pad=True)
-    return [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
 
 def held_out(

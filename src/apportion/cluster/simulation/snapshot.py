@@ -29,7 +29,7 @@ from apportion.cluster.simulation.idle_trace import IdleTrace, read_idle_trace
 from apportion.cluster.simulation.job_table import SubmittedJob, read_job_table
 from apportion.core.errors import InvalidInstance, InvalidOption, Problem, one_of, quoted_names, reason
 from apportion.core.files import LARGEST, unpacked
-from apportion.instances.fields import settle
+from apportion.instances.fields import normalise
 from apportion.instances.gap_filling import GapFillingInstance, GapFillingJob, ScalingCurve
 from apportion.instances.gap_filling.schema import PUBLISHED_CURVES, check_curve, equal_share
 
@@ -202,7 +202,7 @@ def read_curves(path: str | Path) -> dict[str, ScalingCurve]:
     problems: list[Problem] = []
     for name, curve in curves.items():
         where = f"{path}, $.{name}"
-        wrong = settle(curve, where)
+        wrong = normalise(curve, where)
         problems += wrong
         if not wrong:
             check_curve(where, curve, 0, problems)

@@ -21,7 +21,7 @@ from apportion.cluster.policies.rounds.belief import SpeedBelief
 from apportion.cluster.policies.rounds.cluster_view import Claims, Nodes
 from apportion.cluster.simulation.rounds.job_states import Beliefs, JobStates
 from apportion.core.errors import InvalidInstance, Problem, did_you_mean, reason
-from apportion.core.files import csv_rows, file_text, log_skipped_rows, optional_columns
+from apportion.core.files import log_skipped_rows, optional_columns, text_columns
 from apportion.instances.fields import Amount, Name
 from apportion.instances.tenants import Tenant, Tree, tree_of
 from apportion.instances.tenants.rules import check_tenants
@@ -248,13 +248,11 @@ def read_durations(path: str | Path) -> DurationLog:
         If the file cannot be read, a column is missing or a field is wrong (with its line).
     """
     path = Path(path)
-    (_, header), *lines = csv_rows(file_text(path), path, _COLUMNS)
-    at = [header.index(name) for name in _COLUMNS]
+    lines = text_columns(path, _COLUMNS)
     problems: list[Problem] = []
     rows: list[tuple[float, float, int]] = []
     skipped = Counter[str]()
-    for line, row in lines:
-        timestamp, duration, gpus = (row[place] for place in at)
+    for line, (timestamp, duration, gpus) in lines:
         try:
             job = _timestamp(timestamp), _duration(duration), _gpus(gpus)
         except ValueError as error:
