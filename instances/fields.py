@@ -348,7 +348,7 @@ class _Record:
         return value
 
     def normalise_all(self, paths: Sequence[str], values: Sequence[Any], problems: list[Problem]) -> None:
-        """Settle many structs of this type in place, field by field: most fields fit all at once."""
+        """Normalise many structs of this type in place, field by field: most fields fit all at once."""
         for name, kind in self.fields:
             column = [*map(attrgetter(name), values)]
             if kind.fits(column):
