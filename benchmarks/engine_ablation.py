@@ -239,7 +239,7 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
         (
             NOTHING,
             Part("rows that follow", {f"{_ROOM}.several_capacities:filled_by_few": _never}),
-            Part("local search", {f"{_ROOM}.sparse_menus:Ejection.run": _nothing}),
+            Part("local search", {f"{_ROOM}.sparse_menus:LocalSearch.run": _nothing}),
             Part("places filled anew", {f"{_ROOM}.ruin_recreate:RuinRecreate._recreated": _nothing}),
             Part("growing cores", {f"{_ROOM}.sparse_menus:SparseSearch._cores": _nothing}),
             Part("the exact search on cores", {f"{_ROOM}.sparse_menus:SparseSearch._by_tree": _nothing}),

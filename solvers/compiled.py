@@ -22,7 +22,7 @@ NAMES = (
     "knapsack.costates_c",
     "makespan.list_search_c",
     "multiknapsack.dual_c",
-    "multiknapsack.ejection_c",
+    "multiknapsack.local_search_c",
     "search.assignment_tree_c",
     "search.depth_first_c",
     "search.schedule_tree_c",

@@ -123,6 +123,19 @@ def _pairs_of_racks(seed: int, jobs: int, racks: int) -> Any:
     return _sparse(values, np.repeat(np.arange(jobs), 3), places, sizes, jobs, rooms)
 
 
+def _must_run(seed: int, jobs: int, capacities: int, room: float) -> Any:
+    """Make jobs that must run in one of eight ways, each at a cost and with two or three capacities."""
+    rng = np.random.default_rng(seed)
+    options = 8 * jobs
+    places = np.argsort(rng.random((options, capacities)), axis=1)[:, :3]
+    places[rng.random(options) < 0.5, 2] = -1
+    use = rng.integers(1, 20, places.shape)
+    used = np.bincount(places[places >= 0], use[places >= 0], minlength=capacities)
+    rooms = np.floor(room * used / 8).astype(np.int64)
+    values = -rng.integers(1, 100, options).astype(float)
+    return _sparse(values, np.repeat(np.arange(jobs), 8), places, use, jobs, rooms, required=True)
+
+
 def _tasks(seed: int, shapes: int, each: int, workers: int) -> Any:
     """Make tasks of some shapes, so many of each, on workers of two kinds: cores and memory, all a worker's.
 
@@ -218,8 +231,10 @@ def _blocks(seed: int, jobs: int, racks: int, fragments: bool) -> Any:
     return _sparse(values[job, size, rack], job, places, uses[job, size], jobs, rooms.ravel())
 
 
-def _sparse(values: Any, job: Any, places: Any, use: Any, jobs: int, rooms: Any) -> Any:
-    """Return optional menus whose options use places, int64 [options, most] or -1, as much of each or all."""
+def _sparse(
+    values: Any, job: Any, places: Any, use: Any, jobs: int, rooms: Any, *, required: bool = False
+) -> Any:
+    """Return menus whose options use places, int64 [options, most] or -1, as much of each or all."""
     from scipy.sparse import csr_array
 
     from apportion.models import MultipleChoiceKnapsack
@@ -229,7 +244,7 @@ def _sparse(values: Any, job: Any, places: Any, use: Any, jobs: int, rooms: Any)
     begins = np.concatenate(([0], np.cumsum(there.sum(axis=1))))
     uses = csr_array((use, places[there], begins), shape=(values.size, rooms.size))
     offsets = np.concatenate(([0], np.cumsum(np.bincount(job, minlength=jobs))))
-    return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, rooms, required=False)
+    return MultipleChoiceKnapsack.from_arrays(values, uses, offsets, rooms, required=required)
 
 
 def _sia(seed: int, scale: int) -> Any:
@@ -505,6 +520,7 @@ MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "alike_jobs": _alike_jobs,
         "racks": _racks,
         "pairs_of_racks": _pairs_of_racks,
+        "must_run": _must_run,
         "tasks": _tasks,
         "periods": _periods,
         "moves": _moves,

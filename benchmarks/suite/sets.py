@@ -217,6 +217,21 @@ GENERATED: tuple[GeneratedSet, ...] = (
         quick_ours=0,
     ),
     GeneratedSet(
+        name="jobs-that-must-run",
+        family="sparse",
+        maker="must_run",
+        grid=tuple(
+            {"jobs": jobs, "capacities": capacities, "room": room}
+            for jobs, capacities in ((100, 30), (200, 60))
+            for room in (0.6, 0.9)
+        ),
+        size="jobs",
+        seeds=(0, 1, 2, 3, 4),
+        limit_s=20.0,
+        quick=0,
+        quick_ours=0,
+    ),
+    GeneratedSet(
         name="tasks-on-workers",
         family="sparse",
         maker="tasks",

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from apportion.core.options import SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
-from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.linear_dual import (
     ResidualCore,
     beside_divided,
     residual_core,
     worst_exceeded,
 )
+from apportion.solvers.multiknapsack.local_search import LocalSearch
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, noise
 from apportion.solvers.multiknapsack.proving import CoreAnswer, overrun, solve_core
 
@@ -165,7 +165,7 @@ class ExpandingCore:
         All options.
     weights, bound
         Near-optimal multipliers, and L at them over the menus.
-    ejection
+    local
         A local search, which has as much time after a core as the core took, and more where that brought
         nothing.
     best, options, clock, counters
@@ -186,7 +186,7 @@ class ExpandingCore:
         menus: OptionTable,
         weights: NDArray[np.float64],
         bound: float,
-        ejection: Ejection,
+        local: LocalSearch,
         best: ChoiceIncumbent,
         options: SolveOptions,
         clock: Clock,
@@ -195,7 +195,7 @@ class ExpandingCore:
         soon: bool = False,
     ) -> None:
         self._menus = menus
-        self._bound, self._ejection = bound, ejection
+        self._bound, self._local = bound, local
         self._best = best
         self._options = options
         self._clock = clock
@@ -244,7 +244,7 @@ class ExpandingCore:
                 self.bound = np.inf if answer.bound is None else answer.bound
                 return None
             share = 1.0 if self._best.objective != before else min(_LONGER * share, _LONGEST)
-            self._ejection.run(share * (self._clock.elapsed - asked))
+            self._local.run(share * (self._clock.elapsed - asked))
             size, nodes = _GROWTH * size, _GROWTH * nodes
 
     def _reach(self) -> float:

@@ -28,9 +28,9 @@ from apportion.core.outcome import Cover, SearchTree
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.cover_rows import CoverRelaxation
 from apportion.solvers.multiknapsack.dual import overdrawn_by_all
-from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.expanding_core import ExpandingCore
 from apportion.solvers.multiknapsack.linear_dual import relaxed
+from apportion.solvers.multiknapsack.local_search import LocalSearch
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, bound_at, noise
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.repair import cheapest, near_choices
@@ -279,7 +279,7 @@ class GangBranches:
         if anchor is not None:
             own.take(menus.rows[anchor])
         near_choices(menus, menus, prices, (choice,), own, late)
-        search = Ejection(menus, menus.loss(prices), prices, own, clock, self._options.seed)
+        search = LocalSearch(menus, menus.loss(prices), prices, own, clock, self._options.seed)
         search.run(_SEARCHED * (clock.elapsed - began))
         if own.point is not None:
             best.take(own.point)
@@ -294,7 +294,7 @@ class GangBranches:
         self._covers += covers.covers
         if is_done:
             return []
-        local = Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)
+        local = LocalSearch(menus, menus.loss(prices), prices, best, clock, self._options.seed)
         limits = local, best, self._options, clock, self._counters
         share = _LAST_CORE[branch.tries]
         cores = ExpandingCore(covers.menus, covers.prices, covers.bound, *limits, share, soon=True)

@@ -17,9 +17,9 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason, without_dominated
 from apportion.solvers.multiknapsack.dual import Dual, precision, solve_large
-from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
 from apportion.solvers.multiknapsack.linear_dual import worst_exceeded
+from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far
 from apportion.solvers.multiknapsack.marginal_jobs import near_optimum
 from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
@@ -61,10 +61,8 @@ _LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
 """Uses from which on multipliers take long: places are filled before, in this share of the time left."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
-_FAR, _FAR_SHARE = 0.01, 0.25
-"""Where the incumbent is this part of the bound away, a local search has this share of the time left,"""
-_FAR_TURN, _FAR_PER_USE, _FAR_BROUGHT = 0.5, 2e-5, 0.9
-"""in turns of so many seconds, or per use that is not 0, while one leaves no more than this part open."""
+_FAR_SHARE = 0.25
+"""Share of the time left that a local search has where the incumbent is far from the bound."""
 _CLOSED = 0.2
 """Share of what prices leave open that HiGHS must close: else the bound that they prove is stated."""
 _GREATEST_HINT = 2.0**900
@@ -455,18 +453,9 @@ class _Run:
         Not under a limit of work, which counts nodes.
         """
         best, clock, prices = self._best, self._clock, dual.multipliers
-        if clock.work_left is not None:
-            return
-        far, most = _FAR * abs(dual.bound), np.inf
-        if best.value is None or (left := dual.bound - best.value) <= far:
-            return
-        until = clock.elapsed + clock.seconds_of(_FAR_SHARE)
-        turn = max(_FAR_TURN, _FAR_PER_USE * menus.num_entries)
-        search = Ejection(menus, menus.loss(prices), prices, best, clock, self._options.seed)
-        while far < left <= most:
-            most = _FAR_BROUGHT * left
-            search.run(min(turn, until - clock.elapsed))
-            left = dual.bound - best.value
+        if clock.work_left is None and is_far(best, dual.bound):
+            local = LocalSearch(menus, menus.loss(prices), prices, best, clock, self._options.seed)
+            local.from_far(dual.bound, clock.seconds_of(_FAR_SHARE))
 
     def _near_start(
         self, menus: OptionTable, weights: NDArray[np.float64], start: NDArray[np.int64] | None

@@ -5,6 +5,7 @@ A local search, and cores that grow under rows that follow from the capacities.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,9 +16,9 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.dual import Dual, solve_large
-from apportion.solvers.multiknapsack.ejection import Ejection
 from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
 from apportion.solvers.multiknapsack.gang_branches import GangBranches, gangs_of
+from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far, open_up_to
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.proving import Proving, provable
@@ -37,6 +38,12 @@ _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 _PLACES_SHARE, _MUCH, _LAST_CORE = 0.75, 2e-3, 0.3
 """Share of the time left in which places are filled anew; what part of the value is open where that comes
 before cores as well, and the share that the last core has then."""
+_SLOW, _FAR_SHARE = 0.25, 0.25
+"""What part of the gap the local search leaves where it is tried whether it may exceed capacities, and the
+share of the time left that it has before cores if it may."""
+_WIDE = 0.05
+"""What part of the value is open where the last core has as little, beside a local search that may exceed
+capacities."""
 _BRANCHES_SHARE = 0.9
 """Share of the time left for branches on the options of gangs."""
 _CELLS = 4_000_000
@@ -92,12 +99,12 @@ class SparseSearch:
         if clock.late() and (stopped := self._shown.ended(clock)) is not None:
             return stopped
         loss, seed = self._rows.loss(self._priced.multipliers), self._options.seed
-        ejection = Ejection(menus, loss, self._dual.multipliers, best, clock, seed)
-        ended, few = None, False
+        local = LocalSearch(menus, loss, self._dual.multipliers, best, clock, seed)
+        ended, few, before = None, False, open_up_to(best, self._priced.bound)
         if not best.proven and not best.close:
             most = clock.seconds_of(_CORES_AFTER)
-            ejection.run(min(_FIRST_EJECTION, _PER_ENTRY * menus.num_entries, most))
-            self._mark("ejection")
+            local.run(min(_FIRST_EJECTION, _PER_ENTRY * menus.num_entries, most))
+            self._mark("local search")
             turn = min(_FIRST_TREE, most)
             reach = self._reach()
             few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
@@ -105,16 +112,22 @@ class SparseSearch:
                 self._tried, ended = True, self._by_tree(reach, turn)
         if ended is None and not few:  # a core holds all options within reach at once
             ended = self._by_gangs()
+        slow = open_up_to(best, self._priced.bound) > _SLOW * before and is_far(best, self._priced.bound)
+        if ended is None and slow and local.try_overuse():
+            local.from_far(self._priced.bound, clock.seconds_of(_FAR_SHARE))
+            self._mark("local search")
         if ended is None and self._much_open() and not self._filled_anew(patient=False):
             self._places = None
-        ended = ended or self._cores(ejection)
+        ended = ended or self._cores(local)
         if ended is not None:
             return self._stated(ended)
         near = menus.keep(self._reach())
         self._filled_anew(patient=True)
+        if slow and is_far(best, self._priced.bound):
+            local.try_overuse()
         left, large = clock.remaining, near.num_options * near.num_capacities > _CELLS
-        ejection.run(_EJECTION if left is None else left * (1.0 if large else _EJECTION_SHARE))
-        self._mark("ejection")
+        local.run(_EJECTION if left is None else left * (1.0 if large else _EJECTION_SHARE))
+        self._mark("local search")
         if (np.diff(near.offsets) == 0).any():  # none of a job's options can be in a better choice
             return self._stated(StopReason("proven"))
         if large:
@@ -137,10 +150,10 @@ class SparseSearch:
         is_claim = branches.by_solver and not best.seen_by_highs
         return StopReason("claimed" if is_claim else "proven", by_solver=branches.by_solver)
 
-    def _much_open(self) -> bool:
+    def _much_open(self, part: float = _MUCH) -> bool:
         """Whether so much of the value is open that cores seldom close it."""
         value = self._best.value
-        return value is not None and self._priced.bound - value > _MUCH * abs(value)
+        return value is not None and self._priced.bound - value > part * abs(value)
 
     def _filled_anew(self, *, patient: bool) -> bool:
         """Fill places anew in a share of the time left, or as long as it helps; return whether it did."""
@@ -180,13 +193,13 @@ class SparseSearch:
         self._rows, self._priced = rows, priced
         return True
 
-    def _cores(self, ejection: Ejection) -> StopReason | None:
+    def _cores(self, local: LocalSearch) -> StopReason | None:
         """Solve growing cores; what HiGHS says of the last one our own trees are to prove."""
         best, clock, began, before = self._best, self._clock, self._clock.elapsed, self._best.value
         limits = best, self._options, clock, self._counters
-        placed = self._places is not None and self._much_open()
-        prices, last = self._priced, _LAST_CORE if placed else 1.0
-        cores = ExpandingCore(self._rows, prices.multipliers, prices.bound, ejection, *limits, last)
+        wide = _MUCH if self._places is not None else _WIDE if local.overuses else math.inf
+        prices, last = self._priced, _LAST_CORE if self._much_open(wide) else 1.0
+        cores = ExpandingCore(self._rows, prices.multipliers, prices.bound, local, *limits, last)
         ended = cores.run()
         self._shown.beyond(cores.bound, "solver")
         self._mark("cores")

@@ -314,45 +314,7 @@ def solved_fairly(
         if answer.termination is not Termination.NUMERICAL_ERROR:
             return answer
         # the parts' objectives cancel and their bounds do not: the whole is decided as one
-    ordered = call.kind.in_id_order(instance)
-    menus = menus_of_tenants(ordered, formulation)
-    if not isinstance(menus, TenantedMenus):
-        raise InvalidOption(f"formulation {formulation!r} knows no tenants")
-    reserved = 0.0 if options.time_limit is None else options.time_limit / 3
-
-    def left() -> float | None:
-        seconds = call.seconds_left
-        return None if seconds is None else max(seconds - reserved, 1e-3)
-
-    def asked(model: MultipleChoiceKnapsack) -> Solution:
-        rest = left()
-        limit = (
-            None if rest is None else _QUESTION * rest
-        )  # a lower level may be decided where this one is not
-        limited = replace(options, time_limit=limit, gap=0.0, on_incumbent=None)
-        return solved(model, structured, limited, backend, None, None)
-
-    def preferred(model: MultipleChoiceKnapsack, point: Point) -> Solution:
-        rest = call.seconds_left
-        limited = replace(options, time_limit=None if rest is None else rest / 2, on_incumbent=None)
-        return solved(model, structured, limited, backend, point, None)
-
-    sums = call.kind.option_set is not None and call.kind.option_set.sums(ordered)
-    sharing = shared_out(ordered, menus, asked, left, preferred if sums else None)
-    was_late = sharing.ended not in (None, Termination.INTERRUPTED) and call.seconds_left is not None
-    entry = entry_of(ordered, formulation)
-    if was_late and entry.levels is not None and not proof and may_make(entry, call, _RAISING):
-
-        def planned(floors: Mapping[str, int], plan: Any) -> Solution | None:
-            limit = max(_RAISING * (call.seconds_left or 0.0), 1e-3)
-            limited = replace(options, time_limit=limit, gap=_ANY, on_incumbent=None)
-            try:
-                raised = under_floors(ordered, floors)
-                return solved(raised, structured, limited, backend, plan, formulation)
-            except InvalidInstance:  # more than its jobs reach
-                return None
-
-        sharing = _raised(sharing, menus.ledger.unit, planned)
+    sharing = _shared(call, backend, formulation, proof=proof)
     under: Any = under_floors(instance, sharing.floors)
     known = warm_start
     if sharing.plan is not None:
@@ -361,17 +323,87 @@ def solved_fairly(
 
     def compiled_before(subject: Subject, entry: registry.FormulationEntry) -> CompiledModel:
         """Return the menus that are there already, with the floors; a proof's rows keep their order."""
-        of_jobs = sharing.floors.keys() - menus.ledger.tree.nodes.keys()
-        if proof or entry.produces != "knapsack" or entry != levels_entry_of(ordered, formulation) or of_jobs:
+        of_jobs = sharing.floors.keys() - sharing.menus.ledger.tree.nodes.keys()
+        same = entry.produces == "knapsack" and entry == levels_entry_of(instance, formulation)
+        if proof or of_jobs or not same:
             return compiler(subject, entry)
         return structure_of(sharing.menus.under(under), entry)
 
     # less than all of the levels may have more; and a proof is written from a search
     whole = sharing.tie is not None and under.fairness.keep == 1.0 and not proof
     bounded = sharing.tie.known if sharing.tie is not None and whole else None
-    solution = solved(
-        under, compiled_before, call.remaining(), backend, known, formulation, bounded, proof=proof
-    )
+    rest = call.remaining()
+    solution = solved(under, compiled_before, rest, backend, known, formulation, bounded, proof=proof)
+    return _concluded(call, under, sharing, solution)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Questions:
+    """What a call asks before its last search: each question within its part of the time that is left.
+
+    Attributes
+    ----------
+    call, backend, formulation
+        See `solved_fairly`.
+    instance
+        The call's, in the order of its jobs' names.
+    """
+
+    call: Call
+    instance: Any
+    backend: str | registry.Backend
+    formulation: str | None
+
+    def seconds(self) -> float | None:
+        """Return what is left for levels: a third of the limit is for the objective."""
+        left, limit = self.call.seconds_left, self.call.options.time_limit
+        return None if left is None or limit is None else max(left - limit / 3, 1e-3)
+
+    def about_shares(self, model: MultipleChoiceKnapsack) -> Solution:
+        """Answer a question about shares; a lower level may be decided where this one is not."""
+        left = self.seconds()
+        return self._solved(model, None if left is None else _QUESTION * left, None, gap=0.0)
+
+    def preferred(self, model: MultipleChoiceKnapsack, point: Point) -> Solution:
+        """Choose among equally fair sets, from one of them."""
+        left = self.call.seconds_left
+        return self._solved(model, None if left is None else left / 2, point)
+
+    def planned(self, floors: Mapping[str, int], plan: Any) -> Solution | None:
+        """Plan under floors, from a plan that keeps less; ``None`` where no plan reaches them."""
+        try:
+            raised = under_floors(self.instance, floors)
+            seconds = max(_RAISING * (self.call.seconds_left or 0.0), 1e-3)
+            return self._solved(raised, seconds, plan, self.formulation, gap=_ANY)
+        except InvalidInstance:  # more than its jobs reach
+            return None
+
+    def _solved(
+        self, subject: Any, seconds: float | None, start: Any, formulation: str | None = None, **asked: Any
+    ) -> Solution:
+        limited = replace(self.call.options, time_limit=seconds, on_incumbent=None, **asked)
+        return solved(subject, structured, limited, self.backend, start, formulation)
+
+
+def _shared(call: Call, backend: str | registry.Backend, formulation: str | None, *, proof: bool) -> Sharing:
+    """Share out what a call is about, and raise levels that a limit left far from their bounds."""
+    instance = call.kind.in_id_order(call.instance)
+    menus = menus_of_tenants(instance, formulation)
+    if not isinstance(menus, TenantedMenus):
+        raise InvalidOption(f"formulation {formulation!r} knows no tenants")
+    questions = _Questions(call, instance, backend, formulation)
+    sums = call.kind.option_set is not None and call.kind.option_set.sums(instance)
+    prefer = questions.preferred if sums else None
+    sharing = shared_out(instance, menus, questions.about_shares, questions.seconds, prefer)
+    was_late = sharing.ended not in (None, Termination.INTERRUPTED) and call.seconds_left is not None
+    entry = entry_of(instance, formulation)
+    if was_late and entry.levels is not None and not proof and may_make(entry, call, _RAISING):
+        return _raised(sharing, menus.ledger.unit, questions.planned)
+    return sharing
+
+
+def _concluded(call: Call, under: Any, sharing: Sharing, solution: Solution) -> Solution:
+    """Return the answer to a call from its last search, under floors, with the word that is right of both."""
     started = call.log.elapsed - solution.times["total"] + solution.times.get("start", 0.0)
     bound, message = fair_bound(sharing.tie, solution, maximizes=call.maximizes)
     if under.fairness.keep < 1.0:
@@ -384,7 +416,7 @@ def solved_fairly(
     return replace(
         solution,
         termination=termination,
-        instance=instance,
+        instance=call.instance,
         levels=() if nothing else sharing.levels,
         floors={} if nothing else sharing.floors,
         fair_bound=bound,

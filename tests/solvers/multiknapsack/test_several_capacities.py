@@ -312,6 +312,7 @@ def test_a_word_of_highs_ends_no_search_whose_values_have_no_step(
 ) -> None:
     """On a busy machine HiGHS had its turn first; its tolerances ended a round with a gap of 1e-6."""
     import apportion.solvers.multiknapsack.anytime as anytime
+    import apportion.solvers.multiknapsack.local_search as local_search
     import apportion.solvers.multiknapsack.several_capacities as engine
 
     asked = []
@@ -321,7 +322,7 @@ def test_a_word_of_highs_ends_no_search_whose_values_have_no_step(
         return CoreAnswer(start, None, True, 1, "Optimal")  # whatever the incumbent is
 
     monkeypatch.setattr(engine, "_QUICK", 0)
-    monkeypatch.setattr(engine, "_FAR", 1.0)
+    monkeypatch.setattr(local_search, "_FAR", 1.0)
     monkeypatch.setattr(anytime, "_MIP_AFTER", 0.0)
     monkeypatch.setattr(anytime, "_GLANCE", 0.0)
     monkeypatch.setattr(anytime, "solve_core", contented)

@@ -1,7 +1,8 @@
-/* Local search with ejection over options of few uses each: the compiled twin of `ejection.py`, step by step.
+/* Local search over options of few uses each: the compiled twin of `local_search.py`, step by step.
  *
- * A step gives a job another option; jobs in its way lose theirs and take the best that still fits. Sums stay far below
- * 2^63: uses of all jobs together are below 2^62. The arrays belong to the caller; `choice`, `best` and `random` are changed.
+ * A step gives a job another option. With ejection, jobs in its way lose theirs and take the best that still fits; else
+ * capacities may be exceeded, and what exceeds them has a price. Sums stay far below 2^63: uses of all jobs together are
+ * below 2^62. The arrays belong to the caller; `choice`, `best` and `random` are changed.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -19,6 +20,7 @@ typedef struct {
     int64_t jobs, entries, places;
     int64_t *choice, *left, *count, *start, *users, *where; /* users: entries that are taken, capacity by capacity */
     int64_t *lacked; /* [options]: the entry, from the option's first, that had no room the last time */
+    int64_t exceeded; /* capacities of which more is used than there is */
     uint64_t random;
 } Search;
 
@@ -87,8 +89,8 @@ static int64_t proposed(Search *s, int64_t job, int64_t samples, double temperat
 }
 
 /* `top`: the value of the best option in the list of every job. A step is given up once it cannot gain the least it must. */
-static void search(Search *s, const double *top, int64_t steps, int64_t samples, double temperature, double cooling,
-                   int64_t *best, double *value, double *best_value) {
+static void eject(Search *s, const double *top, int64_t steps, int64_t samples, double temperature, double cooling,
+                  int64_t *best, double *value, double *best_value) {
     int64_t moved[MOST_EJECTED + 1], before[MOST_EJECTED + 1];
     for (int64_t step = 0; step < steps; step++, temperature *= cooling) {
         const int64_t job = (int64_t)(draw(s) % (uint64_t)s->jobs);
@@ -145,6 +147,43 @@ static void search(Search *s, const double *top, int64_t steps, int64_t samples,
     }
 }
 
+/* Use less, or more, by an option; return by how much the priced overuse grows. */
+static double moved(Search *s, int64_t option, int64_t sign) {
+    double growth = 0.0;
+    for (int64_t k = s->first[option]; k < s->first[option + 1]; k++) {
+        const int32_t c = s->capacity[k];
+        const int64_t before = s->left[c], after = before + sign * s->use[k];
+        s->left[c] = after;
+        growth += s->prices[c] * (double)((after < 0 ? -after : 0) - (before < 0 ? -before : 0));
+        s->exceeded += (after < 0) - (before < 0);
+    }
+    return growth;
+}
+
+/* `weight`: of the priced overuse beside the value; it grows as the temperature falls. */
+static void anneal(Search *s, int64_t steps, double weight, double temperature, double cooling, double firmer, int64_t *best,
+                   double *value, double *best_value) {
+    for (int64_t step = 0; step < steps; step++, temperature *= cooling, weight *= firmer) {
+        const int64_t job = (int64_t)(draw(s) % (uint64_t)s->jobs), size = s->begins[job + 1] - s->begins[job];
+        if (size < 2) continue;
+        const double x = share(s);
+        const int64_t now = s->choice[job], option = s->listed[s->begins[job] + (int64_t)(x * x * (double)size)];
+        if (option == now) continue;
+        const double more = s->values[option] - s->values[now];
+        double growth = moved(s, now, 1);
+        growth += moved(s, option, -1);
+        const double gain = more - weight * growth;
+        if (gain < 0.0 && gain < temperature * log(1.0 - share(s))) {
+            moved(s, option, 1), moved(s, now, -1);
+            continue;
+        }
+        s->choice[job] = option;
+        *value += more;
+        if (s->exceeded == 0 && *value > *best_value)
+            *best_value = *value, memcpy(best, s->choice, (size_t)s->jobs * sizeof *best);
+    }
+}
+
 /* Whether an option exists and all it uses is its job's: then no entry is taken twice. */
 static int owned(const Search *s, int64_t option, int64_t options, int64_t job) {
     if (option < 0 || option >= options) return 0;
@@ -170,13 +209,13 @@ static int sound(const Search *s, int64_t options, int64_t listed) {
     return 1;
 }
 
-static PyObject *run(PyObject *module, PyObject *arguments) {
+/* `special`: of ejection the options that are drawn for a step, else the weight of overuse; `firmer` is what that grows by. */
+static PyObject *run(PyObject *arguments, int with_ejection) {
     Py_buffer b[12];
-    long long steps, samples;
-    double temperature, cooling;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "y*y*y*y*y*y*y*y*y*w*w*w*LLdd", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7],
-                          &b[8], &b[9], &b[10], &b[11], &steps, &samples, &temperature, &cooling))
+    long long steps;
+    double special, temperature, cooling, firmer;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*y*y*y*y*y*w*w*w*Ldddd", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7],
+                          &b[8], &b[9], &b[10], &b[11], &steps, &special, &temperature, &cooling, &firmer))
         return NULL;
     PyObject *answer = NULL;
     int64_t *block = NULL;
@@ -212,8 +251,12 @@ static PyObject *run(PyObject *module, PyObject *arguments) {
             if (s.values[s.listed[at]] > top[j]) top[j] = s.values[s.listed[at]];
     }
     memcpy(best, chosen, (size_t)s.jobs * sizeof *best);
-    best_value = value;
-    search(&s, top, steps, samples, temperature, cooling, best, &value, &best_value);
+    for (int64_t c = 0; c < s.places; c++) s.exceeded += s.left[c] < 0;
+    best_value = s.exceeded ? -INFINITY : value;
+    if (with_ejection)
+        eject(&s, top, steps, (int64_t)special, temperature, cooling, best, &value, &best_value);
+    else
+        anneal(&s, steps, special, temperature, cooling, firmer, best, &value, &best_value);
     *(uint64_t *)b[11].buf = s.random;
     Py_END_ALLOW_THREADS
     answer = PyFloat_FromDouble(best_value);
@@ -223,10 +266,21 @@ done:
     return answer;
 }
 
+static PyObject *run_eject(PyObject *module, PyObject *arguments) {
+    (void)module;
+    return run(arguments, 1);
+}
+
+static PyObject *run_anneal(PyObject *module, PyObject *arguments) {
+    (void)module;
+    return run(arguments, 0);
+}
+
 static PyMethodDef methods[] = {
-    {"run", run, METH_VARARGS, "Make so many steps from a choice; and keep the best one met. See ejection.py."},
+    {"eject", run_eject, METH_VARARGS, "Make so many steps with ejection; keep the best choice met. See local_search.py."},
+    {"anneal", run_anneal, METH_VARARGS, "Make so many steps that may exceed capacities; keep the best choice met that fits."},
     {NULL, NULL, 0, NULL},
 };
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "ejection_c", SOURCE_STAMP, 0, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "local_search_c", SOURCE_STAMP, 0, methods, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit_ejection_c(void) { return PyModuleDef_Init(&definition); }
+PyMODINIT_FUNC PyInit_local_search_c(void) { return PyModuleDef_Init(&definition); }

@@ -1,9 +1,10 @@
-"""The local search with ejection: its twins step alike, and what it offers is checked and never worse."""
+"""The local search: its twins step alike, and what it offers is checked and never worse."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.suite.making import make
 from numpy.typing import NDArray
 from tests.budgets import examples
 from tests.oracles import enumerate_knapsack
@@ -15,9 +16,9 @@ from apportion.models import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
 from apportion.solvers.multiknapsack import anytime
-from apportion.solvers.multiknapsack import ejection as module
+from apportion.solvers.multiknapsack import local_search as module
 from apportion.solvers.multiknapsack.dual import solve_dual
-from apportion.solvers.multiknapsack.ejection import Ejection
+from apportion.solvers.multiknapsack.local_search import LocalSearch
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build
 from apportion.solvers.multiknapsack.proving import CoreAnswer
 from apportion.solvers.multiknapsack.repair import by_density, cheapest
@@ -26,7 +27,7 @@ from apportion.solvers.multiknapsack.several_capacities import solve
 
 def begun(
     model: MultipleChoiceKnapsack, seed: int, options: SolveOptions
-) -> tuple[Ejection, ChoiceIncumbent] | None:
+) -> tuple[LocalSearch, ChoiceIncumbent] | None:
     """Return a search that begins at a choice by density, and its incumbent."""
     menus, clock = build(model), Clock(options)
     if menus is None or not menus.num_jobs or not menus.num_capacities:
@@ -37,14 +38,16 @@ def begun(
         return None
     best.take(menus.rows[first])
     prices = solve_dual(menus).multipliers
-    return Ejection(menus, menus.loss(prices), prices, best, clock, seed), best
+    return LocalSearch(menus, menus.loss(prices), prices, best, clock, seed), best
 
 
-def test_the_twins_make_the_same_steps() -> None:
-    compiled = load("multiknapsack.ejection_c")
+@pytest.mark.parametrize("name", ["eject", "anneal"])
+def test_the_twins_make_the_same_steps(name: str) -> None:
+    compiled = load("multiknapsack.local_search_c")
     if compiled is None:
         pytest.skip("the compiled part is not built")
-    changed = 0
+    changed = exceeded = 0
+    special, firmer = (3.0, 1.0) if name == "eject" else (0.02, 1.01)
     for seed in range(examples(60)):
         made = begun(racks(12, 4, seed) if seed % 2 == 0 else sparse(seed), seed, SolveOptions())
         if made is None:
@@ -54,14 +57,16 @@ def test_the_twins_make_the_same_steps() -> None:
         assert among is not None
         choice = search._place[among]
         ends: list[tuple[float, NDArray[np.int64], NDArray[np.int64], int]] = []
-        for run in (compiled.run, module.steps_in_python):
+        for run in (getattr(compiled, name), getattr(module, f"{name}_in_python")):
             now, found, word = choice.copy(), choice.copy(), np.array([seed + 1], dtype=np.uint64)
-            value = run(*search._arrays, now, found, word, 400, 3, 2.0, 0.99)
+            value = run(*search._rounds[0]._arrays, now, found, word, 400, special, 2.0, 0.99, firmer)
             ends.append((value, now, found, int(word[0])))
         assert ends[0][0] == ends[1][0] and ends[0][3] == ends[1][3], seed
         assert (ends[0][1] == ends[1][1]).all() and (ends[0][2] == ends[1][2]).all(), seed
         changed += bool((ends[0][1] != choice).any())
-    assert changed >= 3
+        used = search._menus.used(np.argsort(search._place)[ends[0][1]])
+        exceeded += bool((used > search._menus.capacities).any())
+    assert changed >= 3 and (exceeded > 0) is (name == "anneal")
 
 
 @pytest.mark.parametrize("uncompiled", [False, True])
@@ -85,7 +90,7 @@ def test_it_ends_at_optima_of_small_menus_and_at_nothing_that_does_not_fit(
 
 
 def test_arrays_that_do_not_fit_together_are_refused() -> None:
-    compiled = load("multiknapsack.ejection_c")
+    compiled = load("multiknapsack.local_search_c")
     if compiled is None:
         pytest.skip("the compiled part is not built")
     made = begun(racks(12, 4, 0), 0, SolveOptions())
@@ -93,15 +98,20 @@ def test_arrays_that_do_not_fit_together_are_refused() -> None:
     search, best = made
     choice, word = best.among(search._menus), np.array([1], dtype=np.uint64)
     assert choice is not None
-    for at in range(len(search._arrays)):
-        for broken in (search._arrays[at][:-1], np.full_like(search._arrays[at], 1 << 30)):
-            arrays = [*search._arrays[:at], broken, *search._arrays[at + 1 :]]
-            if at in (0, 3, 5, 6) and broken.size == search._arrays[at].size:
+    for at in range(len(search._rounds[0]._arrays)):
+        for broken in (
+            search._rounds[0]._arrays[at][:-1],
+            np.full_like(search._rounds[0]._arrays[at], 1 << 30),
+        ):
+            arrays = [*search._rounds[0]._arrays[:at], broken, *search._rounds[0]._arrays[at + 1 :]]
+            if at in (0, 3, 5, 6) and broken.size == search._rounds[0]._arrays[at].size:
                 continue  # any number will do
             with pytest.raises(ValueError, match="do not fit together"):
-                compiled.run(*arrays, choice.copy(), choice.copy(), word, 10, 3, 1.0, 0.9)
+                compiled.eject(*arrays, choice.copy(), choice.copy(), word, 10, 3.0, 1.0, 0.9, 1.0)
     with pytest.raises(ValueError, match="do not fit together"):
-        compiled.run(*search._arrays, choice + (1 << 30), choice.copy(), word, 10, 3, 1.0, 0.9)
+        compiled.anneal(
+            *search._rounds[0]._arrays, choice + (1 << 30), choice.copy(), word, 10, 3.0, 1.0, 0.9, 1.0
+        )
 
 
 def full_pools(seed: int) -> tuple[MultipleChoiceKnapsack, NDArray[np.int64]]:
@@ -132,6 +142,16 @@ def full_pools(seed: int) -> tuple[MultipleChoiceKnapsack, NDArray[np.int64]]:
         values.ravel(), uses.reshape(-1, 5), np.arange(jobs + 1) * 4, limits
     )
     return model, np.arange(jobs) * 4 + taken
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_jobs_that_must_run_in_little_room_come_near_the_bound(seed: int) -> None:
+    """Steps between choices that fit, and cores, end 17 and 19 % from it."""
+    model = make("must_run", {"seed": seed, "jobs": 200, "capacities": 60, "room": 0.7}, None)
+    outcome = solve(model, SolveOptions(time_limit=3.0, deterministic=True))
+    assert outcome.point is not None and model.check(outcome.point).feasible
+    assert outcome.objective is not None and outcome.bound is not None
+    assert outcome.objective >= 1.15 * outcome.bound
 
 
 @pytest.mark.parametrize("seed", [1, 2])
