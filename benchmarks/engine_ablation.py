@@ -403,8 +403,12 @@ def varied(engine: str, module: str, seconds: float, most: int | None) -> None:
     for name, value in constants(module):
         told = []
         for factor in _FACTORS:
-            with taken_away(Part("", {f"{module}:{name}": type(value)(value * factor)})):
-                took, rows = run()
+            try:
+                with taken_away(Part("", {f"{module}:{name}": type(value)(value * factor)})):
+                    took, rows = run()
+            except ValueError as error:  # a least number above the greatest, for instance
+                told.append(f"x {factor:g}: {error}")
+                continue
             behind = np.array(rows) - worst > _NEAR * np.maximum(1.0, np.abs(worst))
             if behind.any() or took > _CPU * slowest:
                 told.append(f"x {factor:g}: {int(behind.any(axis=1).sum())} rows, {took / slowest:.2f} CPU")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,10 +179,11 @@ def test_a_bad_option_is_named(field: str, value: object) -> None:
         apportion.solve(model, **{field: value})  # type: ignore[arg-type]
 
 
-def test_an_unknown_backend_is_refused() -> None:
+@pytest.mark.parametrize("backend", ["gurobi", np.array(["auto", "highs"]), None, 3])
+def test_an_unknown_backend_is_refused(backend: Any) -> None:
     model = apportion.MultipleChoiceKnapsack.from_arrays([1.0], [1], [0, 1], [1])
-    with pytest.raises(apportion.BackendUnavailable, match="gurobi"):
-        apportion.solve(model, backend="gurobi")
+    with pytest.raises(apportion.BackendUnavailable, match="gurobi|a backend is a name"):
+        apportion.solve(model, backend=backend)
 
 
 def test_auto_says_why_it_chose() -> None:

@@ -57,8 +57,8 @@ while each turn leaves no more than this share of what was open."""
 _TRIALS, _TRIAL_PER_USE, _TRIAL_SHARE = 2, 6e-5, 0.1
 """How many rounds may exceed capacities before one has found something better, the seconds of each for every
 use that is not 0, and its share of the time left; all before it took as long at least."""
-_HEAVIER = 2.0
-"""What overuse costs more the next time where no choice of a round fitted."""
+_HEAVIER, _HEAVIEST = 2.0, 1e6
+"""What overuse costs more the next time where no choice of a round fitted, and at most."""
 _MOST_EJECTED, _LOOKS = 12, 3
 """Jobs that one step may eject, and how many options that fit each of them is looked for."""
 
@@ -245,7 +245,7 @@ class _Rounds:
             part *= cooling**self._slice
         self._length = min(_LONGER * self._length, self._longest)
         if not fitting:
-            self._special *= _HEAVIER
+            self._special = min(_HEAVIER * self._special, _HEAVIEST)
 
     def _steps_until(self, until: float) -> float:
         """Return the steps from warm to cold: the last time as many as there is time for, to end cold."""

@@ -351,7 +351,7 @@ def chosen_backend(
     """
     if isinstance(backend, registry.Backend):
         chosen, reason = backend, "given by the caller"
-    elif backend == "auto":
+    elif isinstance(backend, str) and backend == "auto":
         name = "highs" if entry.produces == "linear" else "exact"
         why = {
             "knapsack": "the formulation is a multiple-choice knapsack, which the exact solver takes whole",
