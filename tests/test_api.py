@@ -182,7 +182,7 @@ def test_a_bad_option_is_named(field: str, value: object) -> None:
 @pytest.mark.parametrize("backend", ["gurobi", np.array(["auto", "highs"]), None, 3])
 def test_an_unknown_backend_is_refused(backend: Any) -> None:
     model = apportion.MultipleChoiceKnapsack.from_arrays([1.0], [1], [0, 1], [1])
-    with pytest.raises(apportion.BackendUnavailable, match="gurobi|a backend is a name"):
+    with pytest.raises(apportion.BackendUnavailable, match=r"gurobi|a backend is a name"):
         apportion.solve(model, backend=backend)
 
 
