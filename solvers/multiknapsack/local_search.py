@@ -48,8 +48,8 @@ _USES = 4.0
 _SECONDS_PER_STEP = {True: 5e-7, False: 3e-5}
 """By whether they are compiled; what deterministic mode charges."""
 _SECONDS_PER_ENTRY = 2e-4
-"""Seconds of one turn at most, for every use that is not 0, and ten times as many with overuse: little is left
-to be found after that."""
+"""Seconds of one turn at most, for every use that is not 0, and ten times as many with overuse: little is
+left to be found after that."""
 _STEPS_PER_UNIT = 1_000
 """Steps that count as a unit of work."""
 _FAR, _FAR_TURN, _FAR_PER_USE, _FAR_BROUGHT = 0.01, 0.5, 2e-5, 0.9
