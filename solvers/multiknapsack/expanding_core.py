@@ -94,8 +94,7 @@ class Neighbourhoods:
 
     def is_far(self) -> bool:
         """Return whether there is an incumbent, and much between it and the bound."""
-        value = self._best.value
-        return value is not None and self._bound - value > _FAR * abs(self._bound)
+        return self._best.value is not None and self._best.distance_to(self._bound) > _FAR * abs(self._bound)
 
     def run(self, seconds: float) -> None:
         """Improve the incumbent for so many seconds, until it is near the bound, or as long as it helps."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +33,7 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import Xorshift, load
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
 
-__all__ = ["LocalSearch", "is_far", "open_up_to"]
+__all__ = ["LocalSearch", "is_far"]
 
 
 _MOST = 1_000
@@ -64,14 +65,9 @@ _MOST_EJECTED, _LOOKS = 12, 3
 """Jobs that one step may eject, and how many options that fit each of them is looked for."""
 
 
-def open_up_to(best: ChoiceIncumbent, bound: float) -> float:
-    """Return how far the incumbent is below a bound; infinity without one."""
-    return math.inf if best.value is None else bound - best.value
-
-
 def is_far(best: ChoiceIncumbent, bound: float) -> bool:
     """Whether there is no incumbent, or it is far from a bound."""
-    return open_up_to(best, bound) > _FAR * abs(bound)
+    return best.distance_to(bound) > _FAR * abs(bound)
 
 
 class LocalSearch:
@@ -112,26 +108,32 @@ class LocalSearch:
         sizes = np.bincount(menus.job[order[listed]], minlength=menus.num_jobs)
         begins, first = (np.concatenate(([0], np.cumsum(counts))) for counts in (sizes, amounts))
         worse = loss[order[listed]]
-        worse = worse[worse > 0.0]
-        idle = np.bincount(menus.job[order[amounts == 0]], minlength=menus.num_jobs) > 0
-        self._entries = use.size
-        before = (
+        self._worse = worse[worse > 0.0]
+        self._random = np.array([Xorshift.seeded(seed).word], dtype=np.uint64)
+        self._arrays = (
             menus.values[order],
             first.astype(np.int64),
             capacity.astype(np.int32),
             use.astype(np.int64),
             menus.job[order[option]].astype(np.int32),
             menus.capacities.astype(np.int64),
+            _prices_of_full(prices, menus.values, use),
+            begins.astype(np.int64),
+            listed.astype(np.int64),
         )
-        behind = begins.astype(np.int64), listed.astype(np.int64)
-        random = np.array([Xorshift.seeded(seed).word], dtype=np.uint64)
-        full = _prices_of_full(prices, menus.values, use)
-        self._rounds = [_Rounds(_EJECTION, (*before, full, *behind), worse, clock, random)]
-        self._untried: _Rounds | None = None
-        if 2 * np.count_nonzero(idle) < idle.size and sizes.all():
-            self._first = listed[begins[:-1]]
-            over = _prices_of_overuse(worse, capacity, use, menus.num_capacities)
-            self._untried = _Rounds(_OVERUSE, (*before, over, *behind), worse, clock, random)
+        self._rounds = [_Rounds(_EJECTION, self._arrays, self._worse, clock, self._random)]
+
+    @cached_property
+    def _overuse(self) -> _Rounds | None:
+        """Rounds that may exceed capacities; ``None`` where half of the jobs may use nothing."""
+        values, first, capacity, use, owner, room, _, begins, listed = self._arrays
+        jobs = self._menus.num_jobs
+        idle = np.bincount(self._menus.job[np.diff(first) == 0], minlength=jobs) > 0
+        if 2 * np.count_nonzero(idle) >= jobs or not np.diff(begins).all():
+            return None
+        prices = _prices_of_overuse(self._worse, capacity, use, room.size)
+        arrays = (values, first, capacity, use, owner, room, prices, begins, listed)
+        return _Rounds(_OVERUSE, arrays, self._worse, self._clock, self._random)
 
     @property
     def overuses(self) -> bool:
@@ -140,35 +142,36 @@ class LocalSearch:
 
     def run(self, seconds: float) -> None:
         """Search from warm to cold, again and again, for so many seconds of the clock; small menus less."""
-        most = _SECONDS_PER_ENTRY * self._entries * max(one.kind.quick for one in self._rounds)
+        most = _SECONDS_PER_ENTRY * self._arrays[2].size * max(one.kind.quick for one in self._rounds)
         until = self._clock.elapsed + min(seconds, most)
         while self._clock.elapsed < until and self._round(self._rounds[0], until):
             self._rounds.reverse()
 
     def try_overuse(self) -> bool:
         """Return whether steps that may exceed capacities find something better: if so, more follow."""
-        clock, before, rounds = self._clock, self._best.value, self._untried
-        if rounds is None:
+        clock, before, rounds = self._clock, self._best.value, self._overuse
+        if rounds is None or self.overuses:
             return False
         for _ in range(_TRIALS):
-            seconds = min(_TRIAL_PER_USE * self._entries, clock.seconds_of(_TRIAL_SHARE), clock.elapsed)
+            seconds = min(
+                _TRIAL_PER_USE * self._arrays[2].size, clock.seconds_of(_TRIAL_SHARE), clock.elapsed
+            )
             rounds.lengthen(seconds)
             self._round(rounds, clock.elapsed + seconds)
             if self._best.value != before:
                 self._rounds.insert(0, rounds)
-                self._untried = None
                 return True
         return False
 
     def from_far(self, bound: float, seconds: float) -> None:
         """Search in turns while the incumbent is far from a bound and comes nearer, for so many seconds."""
-        clock, best, turn = self._clock, self._best, max(_FAR_TURN, _FAR_PER_USE * self._entries)
+        clock, best, turn = self._clock, self._best, max(_FAR_TURN, _FAR_PER_USE * self._arrays[2].size)
         until, before = clock.elapsed + seconds, math.inf
         while clock.elapsed < until and clock.stopped() is None and is_far(best, bound):
-            slow = open_up_to(best, bound) > _FAR_BROUGHT * before
+            slow = best.distance_to(bound) > _FAR_BROUGHT * before
             if (slow or best.value is None) and not self.try_overuse():
                 return
-            before = open_up_to(best, bound)
+            before = best.distance_to(bound)
             self.run(min(turn, until - clock.elapsed))
 
     def _round(self, rounds: _Rounds, until: float) -> bool:
@@ -176,7 +179,9 @@ class LocalSearch:
         clock, best, among = self._clock, self._best, self._best.among(self._menus)
         if rounds.warm == 0.0 or (among is None and rounds.kind is _EJECTION):
             return False
-        for found in rounds.choices(self._first if among is None else self._place[among], until):
+        *_, begins, listed = self._arrays
+        choice = listed[begins[:-1]] if among is None else self._place[among]
+        for found in rounds.choices(choice, until):
             if found is not None:
                 best.take(self._rows[found])
             if clock.stopped() is not None or clock.elapsed >= until or best.close or best.proven:
@@ -265,7 +270,7 @@ def _prices_of_full(
 
 
 def _prices_of_overuse(
-    worse: NDArray[np.float64], capacity: NDArray[np.int64], use: NDArray[np.float64], number: int
+    worse: NDArray[np.float64], capacity: NDArray[Any], use: NDArray[Any], number: int
 ) -> NDArray[np.float64]:
     """Return prices, float64 [capacities], at which the mean use of each costs the median of losses."""
     uses, together = np.bincount(capacity, minlength=number), np.bincount(capacity, use, minlength=number)

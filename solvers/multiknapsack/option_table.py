@@ -485,6 +485,11 @@ class ChoiceIncumbent(BestFound[NDArray[np.int64]]):
         """The incumbent's value, maximising."""
         return None if self.objective is None else self.sign * self.objective
 
+    def distance_to(self, bound: float) -> float:
+        """Return how far the incumbent is below a bound, maximising; infinity without one."""
+        value = self.value
+        return np.inf if value is None else bound - value
+
     @property
     def floor(self) -> float | None:
         """The least value of interest, maximising: one step above the incumbent, or `EQUAL` of it."""

@@ -18,7 +18,7 @@ from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.dual import Dual, solve_large
 from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
 from apportion.solvers.multiknapsack.gang_branches import GangBranches, gangs_of
-from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far, open_up_to
+from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.proving import Proving, provable
@@ -100,7 +100,7 @@ class SparseSearch:
             return stopped
         loss, seed = self._rows.loss(self._priced.multipliers), self._options.seed
         local = LocalSearch(menus, loss, self._dual.multipliers, best, clock, seed)
-        ended, few, before = None, False, open_up_to(best, self._priced.bound)
+        ended, few, before = None, False, best.distance_to(self._priced.bound)
         if not best.proven and not best.close:
             most = clock.seconds_of(_CORES_AFTER)
             local.run(min(_FIRST_EJECTION, _PER_ENTRY * menus.num_entries, most))
@@ -112,9 +112,10 @@ class SparseSearch:
                 self._tried, ended = True, self._by_tree(reach, turn)
         if ended is None and not few:  # a core holds all options within reach at once
             ended = self._by_gangs()
-        slow = open_up_to(best, self._priced.bound) > _SLOW * before and is_far(best, self._priced.bound)
-        if ended is None and slow and local.try_overuse():
-            local.from_far(self._priced.bound, clock.seconds_of(_FAR_SHARE))
+        slow = best.distance_to(self._priced.bound) > _SLOW * before and is_far(best, self._priced.bound)
+        if ended is None and slow:
+            if local.try_overuse():
+                local.from_far(self._priced.bound, clock.seconds_of(_FAR_SHARE))
             self._mark("local search")
         if ended is None and self._much_open() and not self._filled_anew(patient=False):
             self._places = None
@@ -153,7 +154,7 @@ class SparseSearch:
     def _much_open(self, part: float = _MUCH) -> bool:
         """Whether so much of the value is open that cores seldom close it."""
         value = self._best.value
-        return value is not None and self._priced.bound - value > part * abs(value)
+        return value is not None and self._best.distance_to(self._priced.bound) > part * abs(value)
 
     def _filled_anew(self, *, patient: bool) -> bool:
         """Fill places anew in a share of the time left, or as long as it helps; return whether it did."""

@@ -59,7 +59,7 @@ def test_the_twins_make_the_same_steps(name: str) -> None:
         ends: list[tuple[float, NDArray[np.int64], NDArray[np.int64], int]] = []
         for run in (getattr(compiled, name), getattr(module, f"{name}_in_python")):
             now, found, word = choice.copy(), choice.copy(), np.array([seed + 1], dtype=np.uint64)
-            value = run(*search._rounds[0]._arrays, now, found, word, 400, special, 2.0, 0.99, firmer)
+            value = run(*search._arrays, now, found, word, 400, special, 2.0, 0.99, firmer)
             ends.append((value, now, found, int(word[0])))
         assert ends[0][0] == ends[1][0] and ends[0][3] == ends[1][3], seed
         assert (ends[0][1] == ends[1][1]).all() and (ends[0][2] == ends[1][2]).all(), seed
@@ -98,20 +98,18 @@ def test_arrays_that_do_not_fit_together_are_refused() -> None:
     search, best = made
     choice, word = best.among(search._menus), np.array([1], dtype=np.uint64)
     assert choice is not None
-    for at in range(len(search._rounds[0]._arrays)):
+    for at in range(len(search._arrays)):
         for broken in (
-            search._rounds[0]._arrays[at][:-1],
-            np.full_like(search._rounds[0]._arrays[at], 1 << 30),
+            search._arrays[at][:-1],
+            np.full_like(search._arrays[at], 1 << 30),
         ):
-            arrays = [*search._rounds[0]._arrays[:at], broken, *search._rounds[0]._arrays[at + 1 :]]
-            if at in (0, 3, 5, 6) and broken.size == search._rounds[0]._arrays[at].size:
+            arrays = [*search._arrays[:at], broken, *search._arrays[at + 1 :]]
+            if at in (0, 3, 5, 6) and broken.size == search._arrays[at].size:
                 continue  # any number will do
             with pytest.raises(ValueError, match="do not fit together"):
                 compiled.eject(*arrays, choice.copy(), choice.copy(), word, 10, 3.0, 1.0, 0.9, 1.0)
     with pytest.raises(ValueError, match="do not fit together"):
-        compiled.anneal(
-            *search._rounds[0]._arrays, choice + (1 << 30), choice.copy(), word, 10, 3.0, 1.0, 0.9, 1.0
-        )
+        compiled.anneal(*search._arrays, choice + (1 << 30), choice.copy(), word, 10, 3.0, 1.0, 0.9, 1.0)
 
 
 def full_pools(seed: int) -> tuple[MultipleChoiceKnapsack, NDArray[np.int64]]:
