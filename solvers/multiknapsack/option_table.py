@@ -54,7 +54,7 @@ _DENSITY = 0.4
 """where no more than this part of the uses is not 0,"""
 _CELLS = 500_000
 """and cells from which on uses are kept sparse then."""
-_MANY_ALIKE, _MANY_USES = 32, 6
+_MANY_ALIKE, _MANY_USES = 60, 6
 """Capacities above which few bind where an option uses so many of them in the mean."""
 
 

@@ -101,6 +101,9 @@ def overrun(menus: OptionTable) -> float:
 _SHIFTED = 20_000
 """Options up to which HiGHS shifts points; of 81,000 it takes a minute, and does not look at the clock."""
 
+_IMPROVING = tuple(f"mip_heuristic_run_{name}" for name in ("rins", "rens", "root_reduced_cost"))
+"""Settings of HiGHS that solve smaller programs for better points."""
+
 
 def solve_core(
     menus: OptionTable,
@@ -114,6 +117,7 @@ def solve_core(
     enough: Callable[[NDArray[np.int64]], bool] | None = None,
     reduced: bool = False,
     restarts: bool = True,
+    improving: bool = True,
 ) -> CoreAnswer:
     """Solve the menus as a mixed-integer program.
 
@@ -136,6 +140,8 @@ def solve_core(
         before it has solved the relaxation, and shifts the relaxation's point until it is whole.
     restarts
         Whether HiGHS may begin anew once its root has fixed much.
+    improving
+        Whether HiGHS solves smaller programs around its points for better ones.
     """
     menus = _in_units_of_highs(menus)
     alike = alike_jobs(menus)
@@ -153,6 +159,8 @@ def solve_core(
             "mip_heuristic_run_feasibility_jump": False,
             "mip_heuristic_run_shifting": menus.num_options <= _SHIFTED,
         }
+    if not improving:
+        settings |= dict.fromkeys(_IMPROVING, False)
     if seconds is not None:
         settings["time_limit"] = max(0.0, seconds)
     if nodes is not None:
