@@ -250,25 +250,29 @@ def _branched(
     best: NDArray[np.int64] | None,
     prices: NDArray[np.float64],
 ) -> Outcome:
-    """Let HiGHS branch over all entries."""
+    """Let HiGHS branch over all entries that end before the best schedule does."""
     model, options, clock, own = call.model, call.options, call.clock, call.best.bound
     begin = None if best is None else lowered.point(best)
+    top = None if best is None else model.objective(best)
+    # beside entries that take 1e11 times as long its tolerances are all that it sees
+    quick = None if top is None else np.append(model.values <= top, True)
     nodes = clock.work_left
     if nodes is None and options.time_limit is None:
         nodes = _NODES
     branched = branch_and_bound(
-        lowered.model, clock.seconds_left, begin, None, options.gap, options.seed, nodes
+        lowered.model, clock.seconds_left, begin, quick, options.gap, options.seed, nodes, top
     )
     clock.charge(branched.nodes)
     if branched.termination is Termination.INFEASIBLE and best is None and small(model):
         return Outcome(termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="solver")
     if branched.point is not None:
         choice = lowered.choice(branched.point)
-        if model.check(choice).feasible and (best is None or model.objective(choice) < model.objective(best)):
+        if model.check(choice).feasible and (top is None or model.objective(choice) < top):
             best = choice
     if branched.bound is not None:
         whole = bool((model.values == np.rint(model.values)).all())
-        call.best.tighten(trusted(branched.bound, model.sense, whole=whole))
+        bound = branched.bound if top is None else min(branched.bound, top)
+        call.best.tighten(trusted(bound, model.sense, whole=whole))
     if best is None:
         known = branched.termination in (
             Termination.ERROR,

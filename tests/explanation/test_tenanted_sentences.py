@@ -56,6 +56,15 @@ def test_an_option_that_uses_nothing_has_room_and_displaces_nobody() -> None:
     assert "there is room for 0" in found and "displace" not in found
 
 
+@pytest.mark.parametrize(("changes", "displaced"), [(0, ()), (1, ("runs",))])
+def test_who_may_not_change_is_not_displaced(changes: int, displaced: tuple[str, ...]) -> None:
+    runs = {**_job("runs", "b", False, (9.0, 4)), "current": "4"}
+    told = {**_told([runs, _job("waits", "a", False, (1.0, 4))]), "max_changes": changes}
+    instance = apportion.read({**told, "fairness": {"floors": {}}})
+    found = explain(instance, apportion.solve(instance))
+    assert [one.displaces for one in found.waiting] == [displaced]
+
+
 def test_what_no_plan_has_is_what_no_plan_that_keeps_the_shares_has() -> None:
     jobs = [_job("small", "a", False, (11.0, 1)), _job("big", "b", False, (5.0, 2), (1.0, 3))]
     assert "no plan that keeps these shares has it" in str(explain(apportion.read(_told(jobs, gpus=3))))

@@ -146,7 +146,7 @@ class Beyond:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Standing:
-    """What a plan gives to every tenant."""
+    """What a plan gives to every tenant, and what it leaves of limits that no tenant has a part of."""
 
     ledger: TenantLedger
     chosen: Mapping[str, Option]
@@ -155,6 +155,7 @@ class _Standing:
     guaranteed: Mapping[str, Mapping[str, int]]
     claims: Mapping[str, Claims]
     beyond: Mapping[str, Beyond]
+    left: Mapping[str, int]
 
 
 def explain_tenants(
@@ -205,7 +206,11 @@ def _standing(subject: Subject, plan: Any) -> _Standing:
         for name, room in capacities.items()
     }
     beyond = {name: Beyond(ledger.tree, guaranteed[name], used[name]) for name in capacities}
-    return _Standing(ledger, chosen, used, capacities, guaranteed, claims, beyond)
+    left = {
+        name: limit - sum(option.uses.get(name, 0) for option in chosen.values())
+        for name, limit in ledger.unshared.items()
+    }
+    return _Standing(ledger, chosen, used, capacities, guaranteed, claims, beyond, left)
 
 
 def _tenants(
@@ -299,18 +304,33 @@ def _waiting(standing: _Standing, only: str | None) -> Iterator[Waiting]:
             key=lambda one: sum(use / max(1, standing.capacities[name]) for name, use in one[1].items()),
         )
         limits = [text for name, use in needs.items() for text in standing.claims[name].binding(tenant, use)]
-        rivals = (other for other in running if limits and _makes_room(standing, tenant, needs, other))
+        rivals = (other for other in running if limits and _makes_room(standing, job, least, needs, other))
         yield Waiting(job, tenant, str(least.name), tuple(limits), tuple(islice(rivals, _RIVALS)))
 
 
-def _makes_room(standing: _Standing, tenant: str, needs: Mapping[str, int], other: str) -> bool:
-    """Return whether a job that may wait borrows, and leaves enough if it waits."""
+def _makes_room(standing: _Standing, job: str, least: Option, needs: Mapping[str, int], other: str) -> bool:
+    """Return whether a job that may wait borrows, and leaves enough for an option of another if it waits.
+
+    Parameters
+    ----------
+    standing
+        What the plan gives.
+    job, least, needs
+        Who waits, its option, and what that uses of the capacities of tenants.
+    other
+        The job that may wait.
+    """
     ledger, option = standing.ledger, standing.chosen[other]
-    whose = str(ledger.jobs[other].tenant)
+    tenant, whose = str(ledger.jobs[job].tenant), str(ledger.jobs[other].tenant)
     if not any(option.uses.get(name) for name in needs) or not _borrows(standing, whose, needs):
         return False
-    if not any(one.idle for one in ledger.options[other]):
+    idle = next((one for one in ledger.options[other] if one.idle), None)
+    if idle is None:
         return False
+    for name, left in standing.left.items():
+        taken, given = (least, idle), (standing.chosen[job], option)
+        if sum(one.uses.get(name, 0) for one in taken) - sum(one.uses.get(name, 0) for one in given) > left:
+            return False
     for name, use in needs.items():
         changes = {tenant: use}
         changes[whose] = changes.get(whose, 0) - option.uses.get(name, 0)

@@ -40,8 +40,6 @@ __all__ = ["Prefer", "Sharing", "Tie", "broken_by_objective", "fair_bound", "sha
 
 _NEGLIGIBLE = 2e-6
 """Relative gap of which nothing is noted: general solvers say optimal at half of it."""
-_NEAR = 1e-2
-"""Relative gap up to which a search that a limit ended says who rises."""
 _QUESTION = 1 / 3
 """Share of the time left for levels that one question about them has."""
 _RAISES, _RAISING, _ANY = 3, 0.2, 0.5
@@ -84,15 +82,12 @@ class Tie:
 
 
 def broken_by_objective(answering: FeasibilityOracle, prefer: Prefer) -> Tie:
-    """Choose who rises by the objective, among all that reach the same floors and level requirements.
-
-    The choice at hand stays where the search ends far from its own bound: the plans that keep its shares are
-    searched after it, and may then have more.
-    """
+    """Choose who rises by the objective, among all that reach the same floors and level requirements."""
     model = answering.model
     while answering.choice is not None:
         asked = question(model, answering.floors, answering.requirements, valued=True)
-        solution = prefer(asked.menus, asked.point(model, answering.choice))
+        point = asked.point(model, answering.choice)
+        solution = prefer(asked.menus, point)
         shown = solution.certificate.multipliers
         prices = None if shown is None else asked.prices(model, list(shown.values()))
         bound = _outward(solution.bound, model.placing.menus.value_error, asked.menus.sense)
@@ -101,17 +96,13 @@ def broken_by_objective(answering: FeasibilityOracle, prefer: Prefer) -> Tie:
             return tie
         choice = asked.choice(solution.plan.astype(np.int64))
         placed = model.placing.of(choice)
-        if placed == "placed" and _is_near(solution):
+        sign = 1.0 if asked.menus.sense == "maximize" else -1.0
+        more = sign * asked.menus.objective(solution.plan) >= sign * asked.menus.objective(point)
+        if placed == "placed" and more:  # not where a backend knows no starts
             answering.choice = choice
         if placed != "cut" or model.placing.late():
             return tie
     return Tie()
-
-
-def _is_near(solution: Solution) -> bool:
-    """Return whether a search ended as asked, or near its bound."""
-    ended = solution.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
-    return ended or (solution.gap is not None and solution.gap <= _NEAR)
 
 
 def _outward(bound: float | None, error: float, sense: str) -> float | None:
