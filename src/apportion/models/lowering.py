@@ -175,7 +175,12 @@ def lower_assignment(
     size = (model.num_options,)
     names = None if labels is None else (labels,)
     of_job = None if job_labels is None else (job_labels,)
-    x = m.continuous("x", size, 0.0, 1.0, names) if model.divisible else m.binary("x", size, names)
+    # what no machine holds is in no plan; its value may be so large that solvers see no other
+    limit = np.where(model.limited, model.capacities, np.iinfo(np.int64).max)[model.machine]
+    possible = model.divisible | (model.uses <= limit)
+    values = np.where(possible, model.values, 0.0)
+    kind = m.continuous if model.divisible else m.integer
+    x = kind("x", size, 0.0, possible.astype(np.float64), names)
     total = x.segment_sum(model.offsets)
     m.between("one_machine", model.required.astype(np.float64), total, 1.0, of_job)
     order = np.argsort(model.machine, kind="stable")
@@ -186,22 +191,22 @@ def lower_assignment(
         used = (x[order] * model.uses[order]).segment_sum(by_machine)[limited]
         m.at_most("capacity", used, model.capacities[limited])
     if model.goal != "makespan":
-        m.objective(x * model.values)
+        m.objective(x * values)
         return LoweredAssignment(model, m.build())
     least = 0.0 if model.divisible else counting_bound(model.of_jobs(model.required))
     # all jobs one after another, each where it is quickest, is a schedule; under capacities perhaps none,
     # but no job takes longer than where it is slowest
     longest = np.maximum if model.limited.any() else np.minimum
     placed = model.offsets[:-1][np.diff(model.offsets) > 0]
-    most = float(longest.reduceat(model.values, placed).sum()) if placed.size else 0.0
+    most = float(longest.reduceat(values, placed).sum()) if placed.size else 0.0
     alone = not model.divisible and bool((model.counts == 1).all())
-    if alone and bool((model.values == np.rint(model.values)).all()) and most < 2**40:
+    if alone and bool((values == np.rint(values)).all()) and most < 2**40:
         makespan = m.integer("makespan", (), least, most)
     else:
         # sums of at most n numbers >= 0 are off by less than n eps
         slack = (model.num_jobs + 64) * float(np.finfo(np.float64).eps)
         makespan = m.continuous("makespan", (), least * (1 - slack), most * (1 + slack))
-    seconds = x * model.values
+    seconds = x * values
     busy = (seconds * model.gpus)[order].segment_sum(by_machine)
     m.at_most("load", busy - makespan * model.counts, 0.0)
     if model.divisible:
