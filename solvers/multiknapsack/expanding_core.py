@@ -36,8 +36,8 @@ _GROWTH = 1.6
 """and by how much the next one is larger."""
 _NODES = 200
 """Branch-and-bound nodes of the first core, growing alike: a core that resists is left for a larger one."""
-_SHARE = 0.1
-"""Share of the time left that one core has."""
+_SHARE, _LEAST_SHARE = 0.1, 0.2
+"""Share of the time left that one core has, and has at most where it would not come to its relaxation."""
 _LONGER, _LONGEST = 2.0, 4.0
 """By how much longer the local search has after each core that brought nothing, and at most."""
 _CORES, _CORES_PER_ENTRY = 0.25, 3e-5
@@ -235,6 +235,11 @@ class ExpandingCore:
             last |= whole  # where no option loses anything, the first core is all there is
             asked, before = self._clock.elapsed, self._best.objective
             answer = self._solve(core, None if last else int(nodes))
+            if answer is None:
+                if late:
+                    return None
+                turn = self._clock.elapsed  # no time is left for one that grows
+                continue
             if answer.proven and (whole or self._reach() <= min(cut, reach)):
                 return StopReason("proven", by_solver=True)
             if answer.infeasible and whole and self._best.point is None:
@@ -267,18 +272,24 @@ class ExpandingCore:
             return np.inf
         return float(np.partition(self._loss, int(size))[int(size)])
 
-    def _solve(self, core: OptionTable, nodes: int | None) -> CoreAnswer:
-        """Solve a core; without a limit of nodes in the last one's share of the time that is left."""
+    def _solve(self, core: OptionTable, nodes: int | None) -> CoreAnswer | None:
+        """Solve a core, without a limit of nodes in the last one's share; ``None`` if there is no time."""
         best, clock = self._best, self._clock
         left = clock.seconds_left if clock.counted else clock.remaining
         part = residual_core(core)
         if not part.menus.num_jobs:
             return self._taken(core, CoreAnswer(part.menus.rows, None, True, 0, "settled"), part)
-        at, share = best.among(core), self._last if nodes is None else _SHARE
+        at, share, seconds = best.among(core), self._last if nodes is None else _SHARE, None
+        if left is not None:
+            late = overrun(part.menus)
+            needed = late + _SECONDS_PER_ENTRY * part.menus.num_entries
+            seconds = max(share * left, min(needed, _LEAST_SHARE * left)) - late
+            if seconds <= 0.0:
+                return None
         answer = solve_core(
             part.menus,
             start=None if at is None else part.inward(at),
-            seconds=None if left is None else max(0.0, share * left - overrun(part.menus)),
+            seconds=seconds,
             nodes=clock.work_left if nodes is None else nodes,
             step=best.step,
             threads=self._options.threads,

@@ -410,12 +410,12 @@ class _Run:
     ) -> OptionTable | StopReason:
         """Return how the search of options of few uses ended, or the options that it leaves."""
         sparse = menus.has_sparse_rows
-        few = (sparse or not self._quick) and filled_by_few(menus, dual.multipliers)
-        under = with_implied_rows(menus) if few else menus
+        # where some capacities are searched, rows that follow from all are among them if they bind
+        asked = self._best.searched is None and (sparse or not self._quick)
+        under = with_implied_rows(menus) if asked and filled_by_few(menus, dual.multipliers) else menus
         if not sparse and under is menus:
             return menus
-        # where some capacities are searched, this was asked under all
-        if self._best.point is None and self._best.searched is None and under is not menus:
+        if self._best.point is None and under is not menus:
             late, left = self._clock.late, self._clock.uncounted
             if solve_large(under, late=late, seconds=left)[0].infeasible:
                 return StopReason("proven", infeasible=True)
