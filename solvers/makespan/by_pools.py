@@ -269,7 +269,7 @@ def _branched(
         choice = lowered.choice(branched.point)
         if model.check(choice).feasible and (top is None or model.objective(choice) < top):
             best = choice
-    if branched.bound is not None:
+    if branched.bound is not None and small(model):
         whole = bool((model.values == np.rint(model.values)).all())
         bound = branched.bound if top is None else min(branched.bound, top)
         call.best.tighten(trusted(bound, model.sense, whole=whole))
