@@ -16,7 +16,6 @@ from apportion.core.errors import BackendUnavailable
 from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.linear import Block, LinearModel
-from apportion.models.multiple_choice import Sense
 from apportion.solvers.general.highs_call import HIGHS_ERROR, LONG, call
 from apportion.solvers.general.points import Start
 
@@ -154,19 +153,22 @@ def spread(point: NDArray[np.float64], keep: NDArray[np.int64], size: int) -> ND
     return whole
 
 
-def trusted(bound: float, sense: Sense, *, whole: bool) -> float:
+def trusted(model: Assignment, bound: float, incumbent: float | None) -> float:
     """Return what of HiGHS's bound is relied on: less by its tolerance, or the whole number beyond that.
 
     Parameters
     ----------
+    model
+        The assignment, of which entries may be left out that are in nothing better than the incumbent.
     bound
         Its dual bound.
-    sense
-        The sense of the model.
-    whole
-        Whether all objectives are whole numbers.
+    incumbent
+        The best objective known, which no bound of what is left cuts off; ``None`` without one.
     """
-    sign = 1.0 if sense == "maximize" else -1.0
+    sign = 1.0 if model.sense == "maximize" else -1.0
+    whole = bool((model.values == np.rint(model.values)).all())
+    if incumbent is not None and sign * (bound - incumbent) < 0:
+        bound = incumbent
     loose = bound + sign * HIGHS_ERROR * (max(1.0, abs(bound)) if whole else abs(bound))
     if not whole or abs(bound) >= 2.0**50:
         return loose

@@ -300,12 +300,8 @@ def _branch(
         return Outcome(termination=Termination.INFEASIBLE, raw_status=branched.raw, bound_source="solver")
     source = "branch_and_bound"
     if branched.bound is not None and best is not None:
-        # what was fixed away cannot beat the incumbent it was fixed by
-        sign = 1.0 if model.goal == "value" else -1.0
-        own = model.objective(best)
-        proven = own if sign * (branched.bound - own) < 0 else branched.bound
-        proven = trusted(proven, model.sense, whole=bool((model.values == np.rint(model.values)).all()))
-        if sign * (proven - bound) < 0:
+        proven = trusted(model, branched.bound, model.objective(best))
+        if proven < bound if model.sense == "maximize" else proven > bound:
             bound, source = proven, "solver"
     if best is not None:
         call.best.bound = bound

@@ -270,9 +270,7 @@ def _branched(
         if model.check(choice).feasible and (top is None or model.objective(choice) < top):
             best = choice
     if branched.bound is not None and small(model):
-        whole = bool((model.values == np.rint(model.values)).all())
-        bound = branched.bound if top is None else min(branched.bound, top)
-        call.best.tighten(trusted(bound, model.sense, whole=whole))
+        call.best.tighten(trusted(model, branched.bound, top))
     if best is None:
         known = branched.termination in (
             Termination.ERROR,

@@ -197,8 +197,7 @@ def branched(
         ceiling=top,
     )
     if found.bound is not None:
-        whole = bool((model.values == np.rint(model.values)).all())
-        call.best.tighten(trusted(min(found.bound, top), model.sense, whole=whole))
+        call.best.tighten(trusted(model, found.bound, top))
     if found.point is not None:
         choice = lowered.choice(found.point)
         if model.check(choice).feasible and model.objective(choice) < top:

@@ -327,8 +327,8 @@ def _makes_room(standing: _Standing, job: str, least: Option, needs: Mapping[str
     idle = next((one for one in ledger.options[other] if one.idle), None)
     if idle is None:
         return False
+    taken, given = (least, idle), (standing.chosen[job], option)
     for name, left in standing.left.items():
-        taken, given = (least, idle), (standing.chosen[job], option)
         if sum(one.uses.get(name, 0) for one in taken) - sum(one.uses.get(name, 0) for one in given) > left:
             return False
     for name, use in needs.items():

@@ -176,8 +176,8 @@ def lower_assignment(
     names = None if labels is None else (labels,)
     of_job = None if job_labels is None else (job_labels,)
     # what no machine holds is in no plan; its value may be so large that solvers see no other
-    limit = np.where(model.limited, model.capacities, np.iinfo(np.int64).max)[model.machine]
-    possible = model.divisible | (model.uses <= limit)
+    free = model.divisible | ~model.limited[model.machine]
+    possible = free | (model.uses <= model.capacities[model.machine])
     values = np.where(possible, model.values, 0.0)
     kind = m.continuous if model.divisible else m.integer
     x = kind("x", size, 0.0, possible.astype(np.float64), names)
