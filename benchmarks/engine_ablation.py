@@ -282,11 +282,11 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
             NOTHING,
             Part(
                 "descent before the tree",
-                {"apportion.solvers.makespan.least_makespan:ScheduleSearch.descend": _nothing},
+                {"apportion.solvers.makespan.least_makespan:Descent._improve": _nothing},
             ),
             Part(
                 "trees over few machines",
-                {"apportion.solvers.makespan.by_tree:MakespanSearch.rebalance": _nothing},
+                {"apportion.solvers.makespan.by_tree:MakespanSearch._improve": _nothing},
             ),
         ),
     ),

@@ -24,6 +24,7 @@ from apportion.solvers.assignment.mip import branch_and_bound, trusted
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.cp_sat_call import preload
 from apportion.solvers.general.guard import usable
+from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.general.points import Observe, Observer
 from apportion.solvers.isolation import isolated
 from apportion.solvers.makespan.by_tree import ended, searched
@@ -272,14 +273,11 @@ def _branched(
     if branched.bound is not None and small(model):
         call.best.tighten(trusted(model, branched.bound, top))
     if best is None:
-        known = branched.termination in (
-            Termination.ERROR,
-            Termination.NUMERICAL_ERROR,
-            Termination.INFEASIBLE,
-        )
-        reason = Termination.NUMERICAL_ERROR if known else ended(clock)
+        failures = Termination.ERROR, Termination.NUMERICAL_ERROR, Termination.INFEASIBLE
+        reason = Termination.NUMERICAL_ERROR if branched.termination in failures else ended(clock)
         return Outcome(termination=reason, raw_status=branched.raw, bound=call.best.bound)
-    closed = call.closes(model.objective(best))
+    # by as much is HiGHS's bound loosened: the answer says that it is within a gap
+    closed = call.best.closes(model.objective(best), HIGHS_ERROR * (1 + 1e-4))
     limited = branched.termination in (Termination.TIME_LIMIT, Termination.NODE_LIMIT)
     reason = branched.termination if limited else ended(clock)
     return searched(call, best, prices, Termination.OPTIMAL if closed else reason, own=own)

@@ -290,17 +290,6 @@ class MakespanSearch:
         rising.run()
         return self._bound(), rising.closed
 
-    def rebalance(self, over: Callable[[], bool]) -> None:
-        """Let the busiest machine and two others end earlier, each time by a small tree, before any decision.
-
-        Parameters
-        ----------
-        over
-            Whether to stop.
-        """
-        if not self.model.limited.any():
-            self._few.descend(self._attempt, over)
-
     def _improve(self) -> None:
         """Search some machines at a time for as much work as the decisions have taken."""
         assert self._rising is not None

@@ -1,9 +1,8 @@
 """The makespan on unrelated machines (R||Cmax): bound, schedules, then search on the entries still open.
 
-Single machines are searched by the compiled tree; without it by local search, which moves or swaps a job of
-the busiest machine, and by HiGHS over the entries that a better schedule may use: one whose weighted time
-exceeds its job's least by more than the gap between incumbent and bound is in none. Pools with gangs, and
-capacities that the tree does not take, have their own way (`by_pools`).
+Single machines are searched by the compiled tree, from schedules of which no move or swap of a job of the
+busiest machine makes a better one. Pools with gangs, and what the tree does not take, have their own way
+(`by_pools`).
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from numpy.typing import NDArray
 from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
-from apportion.models.lowering import LoweredAssignment, lower_assignment
+from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall, no_placement
-from apportion.solvers.assignment.mip import Unsolved, branch_and_bound, relax, trusted
-from apportion.solvers.clock import Clock
+from apportion.solvers.assignment.mip import Unsolved, relax
 from apportion.solvers.makespan.by_pools import on_pools
 from apportion.solvers.makespan.by_tree import (
     MakespanSearch,
@@ -34,57 +32,34 @@ from apportion.solvers.makespan.by_tree import (
 )
 from apportion.solvers.search.slices import Slices
 
-__all__ = ["ScheduleSearch", "branched", "open_entries", "solve"]
+__all__ = ["Descent", "solve"]
 
 
-class ScheduleSearch:
-    """Descent with kicks over which machine every job is on.
+class Descent:
+    """Moves and swaps of jobs of the busiest machine, the best one first, while one makes it end earlier.
 
     Parameters
     ----------
     model
         An assignment with the makespan as goal, single machines, no capacities.
-    seed
-        Random seed.
     """
 
-    def __init__(self, model: Assignment, seed: int) -> None:
-        matrix = model.matrix()
+    def __init__(self, model: Assignment) -> None:
+        self.model, matrix = model, model.matrix()
         self.time = np.where(np.isnan(matrix), np.inf, matrix)
         self.rows = model.rows()
         self.jobs = np.arange(model.num_jobs)
-        self.rng = np.random.default_rng(seed)
         self.placed = np.zeros(model.num_jobs, dtype=np.int64)
         self.load: NDArray[np.float64] = np.zeros(model.num_machines)
 
-    def take(self, choice: NDArray[np.int64]) -> None:
-        """Take a schedule."""
-        self.put(np.argmax(self.rows == choice[:, None], axis=1))
-
-    def put(self, placed: NDArray[np.int64]) -> None:
-        """Take a schedule as the machine of every job."""
-        self.placed = placed.astype(np.int64)
-        self._count()
-
-    def _count(self) -> None:
+    def run(self, choice: NDArray[np.int64], over: Callable[[], bool]) -> NDArray[np.int64]:
+        """Return the schedule, int64 [jobs] of entries, that a schedule leads to."""
+        self.placed = self.model.machine[choice].astype(np.int64)
         own = self.time[self.jobs, self.placed]
         self.load = np.bincount(self.placed, weights=own, minlength=self.load.size).astype(np.float64)
-
-    def choice(self) -> NDArray[np.int64]:
-        """Return the schedule as entries."""
+        while not over() and self._improve(int(np.argmax(self.load))):
+            pass
         return np.asarray(self.rows[self.jobs, self.placed], dtype=np.int64)
-
-    def makespan(self) -> float:
-        """Return the end of the busiest machine."""
-        return float(self.load.max())
-
-    def descend(self, over: Callable[[], bool]) -> None:
-        """Improve the busiest machine until no move or swap does."""
-        while not over():
-            busiest = int(np.argmax(self.load))
-            if not self._improve(busiest):
-                break
-        self._count()  # running sums drift
 
     def _improve(self, busiest: int) -> bool:
         top = float(self.load[busiest])
@@ -122,103 +97,16 @@ class ScheduleSearch:
         self.load[machine] += self.time[job, machine]
         self.placed[job] = machine
 
-    def run(self, over: Callable[[], bool], rounds: int) -> None:
-        """Descend, then so many kicks with a descent each; the best schedule stays."""
-        self.descend(over)
-        best, at = self.makespan(), self.placed.copy()
-        for _ in range(rounds):
-            if over():
-                break
-            self._kick()
-            self.descend(over)
-            now = self.makespan()
-            if now <= best:
-                best, at = now, self.placed.copy()
-            else:
-                self.put(at)
-        self.put(at)
 
-    def _kick(self) -> None:
-        """Move a few jobs, of the busiest machine among them, to one of the machines they are quick on."""
-        busiest = np.flatnonzero(self.placed == int(np.argmax(self.load)))
-        anyone = self.rng.choice(self.jobs, size=min(self.jobs.size, 3), replace=False)
-        for job in {int(self.rng.choice(busiest)), *map(int, anyone)}:
-            quick = np.argsort(self.time[job])[:3]
-            quick = quick[np.isfinite(self.time[job, quick])]
-            self._move(job, int(self.rng.choice(quick)))
-
-
-_OPEN = 20_000
-"""Open entries up to which HiGHS keeps to its time limit well enough."""
-_NODES, _BACKSTOP = 2_000, 30.0
-"""Nodes of a search without a clock, and seconds after which it ends even so: HiGHS may go on for ever."""
-
-
-def open_entries(model: Assignment, prices: NDArray[np.float64], incumbent: float) -> NDArray[np.bool_]:
-    """Return bool [entries]: those that a schedule ending before the incumbent may use.
-
-    Parameters
-    ----------
-    model
-        A makespan on single machines.
-    prices
-        Weights of the pools.
-    incumbent
-        A makespan.
-    """
-    share = (prices / np.bincount(model.pool, minlength=len(model.pool_names)))[model.pool]
-    weighted = (share / share.sum())[model.machine] * model.values
-    least = np.minimum.reduceat(weighted, model.offsets[:-1])
-    whole = bool((model.values == np.rint(model.values)).all())
-    target = (incumbent - 1 if whole else incumbent) + 1e-9 * max(1.0, incumbent)
-    extra = weighted - least[model.job_of_option()]
-    return np.asarray((extra <= target - float(least.sum())) & (model.values <= target), dtype=np.bool_)
-
-
-def branched(
-    call: AssignmentCall, lowered: LoweredAssignment, best: NDArray[np.int64], prices: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], Termination]:
-    """Return the best schedule found from `best` on, and why the search ended; the call takes the bound."""
-    model, options, clock = call.model, call.options, call.clock
-    left, nodes = clock.seconds_left, clock.work_left
-    top = model.objective(best)
-    allowed = open_entries(model, prices, top)
-    if int(allowed.sum()) > _OPEN:
-        return best, ended(clock)
-    begin = lowered.point(best)
-    found = branch_and_bound(
-        lowered.model,
-        _BACKSTOP if left is None else left,
-        begin,
-        np.append(allowed, True) | (begin > 0),
-        options.gap,
-        options.seed,
-        _NODES if left is None and nodes is None else nodes,
-        ceiling=top,
-    )
-    if found.bound is not None:
-        call.best.tighten(trusted(model, found.bound, top))
-    if found.point is not None:
-        choice = lowered.choice(found.point)
-        if model.check(choice).feasible and model.objective(choice) < top:
-            best = choice
-            call.offer(best)
-    clock.charge(found.nodes)
-    proven = found.termination is Termination.OPTIMAL and options.gap == 0
-    return best, Termination.OPTIMAL if proven else ended(clock)
-
-
-_WIDE = 2_500
-"""Entries from which a few machines at a time are searched before the first decision."""
-_ROUNDS = 100
-"""Kicks before branch and bound."""
+_RELAXED = 0.6
+"""Share of the time that the relaxation has."""
 
 
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     """Solve the makespan of a call, from a feasible point or ``None``."""
     model, clock = call.model, call.clock
-    lowered = lower_assignment(model)
-    relaxation = relax(lowered.model, _share(clock, 0.6))
+    lowered, left = lower_assignment(model), clock.seconds_left
+    relaxation = relax(lowered.model, None if left is None else _RELAXED * left)
     solved = None if isinstance(relaxation, Unsolved) else relaxation
     if isinstance(relaxation, Unsolved) and model.limited.any():
         if clock.late():
@@ -234,16 +122,13 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     prices = pooled(model, weights)
     call.best.bound = bound_of(model, prices)
     found = first_schedules(model, lowered, solved)
-    if (model.counts > 1).any() or (model.limited.any() and not fits(model)):
-        return on_pools(call, lowered, found if start is None else [*found, start], prices)
-    if start is not None:
-        found.append(in_turn(start)[0])  # on single machines turns make no difference
-    if fits(model):
-        return _by_tree(call, found, weights)
-    own = call.best.bound
-    choice, reason = _by_descent(call, lowered, found, prices)
-    reason = Termination.OPTIMAL if call.closes(model.objective(choice)) else reason
-    return searched(call, choice, prices, reason, own=own)
+    single = not (model.counts > 1).any()
+    if start is not None:  # on single machines turns make no difference
+        found.append(in_turn(start)[0] if single else start)
+    if single and not model.limited.any():
+        descent = Descent(model)
+        found.extend([descent.run(choice, clock.late) for choice in found])
+    return _by_tree(call, found, weights) if fits(model) else on_pools(call, lowered, found, prices)
 
 
 def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDArray[np.float64]) -> Outcome:
@@ -269,12 +154,6 @@ def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDAr
             )
         found = [choice]
     best = min(found, key=model.objective)
-    if not model.limited.any():
-        search = ScheduleSearch(model, options.seed)
-        for choice in found:
-            search.take(choice)
-            search.descend(clock.late)
-            best = min(best, search.choice(), key=model.objective)
     prices = pooled(model, weights)
     call.offer(best)
     if call.closes(model.objective(best)):
@@ -282,10 +161,6 @@ def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDAr
     tree = MakespanSearch(
         model, best, call.best.bound or 0.0, weights, slices, take, options.gap, options.seed
     )
-    if model.num_options > _WIDE:
-        turn = _share(clock, 0.4)
-        until = math.inf if turn is None else clock.seconds + turn
-        tree.rebalance(lambda: clock.seconds >= until)
     call.best.bound, closed = tree.run()
     clock.charge(slices.nodes)
     reason = Termination.INTERRUPTED if slices.interrupted else ended(clock)
@@ -299,37 +174,3 @@ def bound_of(model: Assignment, prices: NDArray[np.float64]) -> float:
     if not (model.values == np.rint(model.values)).all() or least >= 2**50:
         return least * (1 - 1e-12)
     return float(math.ceil(least - 1e-7 * max(1.0, least)))
-
-
-def _share(clock: Clock, part: float) -> float | None:
-    left = clock.seconds_left
-    return None if left is None else part * left
-
-
-def _by_descent(
-    call: AssignmentCall,
-    lowered: LoweredAssignment,
-    found: list[NDArray[np.int64]],
-    prices: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], Termination]:
-    model, clock = call.model, call.clock
-    search = ScheduleSearch(model, call.options.seed)
-
-    def over() -> bool:
-        return clock.late() or call.closes(search.makespan())
-
-    best: NDArray[np.int64] | None = None
-    for choice in found:
-        search.take(choice)
-        search.descend(over)
-        if best is None or search.makespan() < model.objective(best):
-            best = search.choice()
-            call.offer(best)
-    assert best is not None
-    search.take(best)
-    search.run(over, clock.rounds(_ROUNDS))
-    best = search.choice()
-    call.offer(best)
-    if over() or clock.work_left == 0:
-        return best, ended(clock)
-    return branched(call, lowered, best, prices)

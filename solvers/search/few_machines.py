@@ -305,12 +305,6 @@ class FewMachines:
                 began, made = slices.work, 0
         self._until = slices.work
 
-    def descend(self, attempt: Attempt, over: Callable[[], bool]) -> None:
-        """Try at the present size until enough were in vain or it is over."""
-        while self._most > 1 and not over() and not self._slices.over():
-            if not self._turn(attempt) and self._failed == 0:
-                return
-
     def _turn(self, attempt: Attempt) -> bool:
         """Try as many as there are threads, return whether one found a better plan; enough in vain: grow."""
         drawn = [attempt(self._random, self._size) for _ in range(self._slices.threads)]

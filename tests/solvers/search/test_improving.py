@@ -41,8 +41,8 @@ def improved(
         return Trial(part.tree, lambda better: found.append(part.whole(better)))
 
     few = FewMachines(placement.cost.shape[0], 5, NODES, 0, seed, slices)
+    slices.work += 10**9  # what decisions took
     few.beside(attempt, lambda: False)
-    few.descend(attempt, lambda: False)
     return found
 
 
@@ -92,8 +92,6 @@ def test_trees_grow_where_they_are_in_vain_and_end_when_they_have_had_their_work
     slices.work += 66_000_000
     few.beside(in_vain, lambda: len(sizes) >= 130)
     assert len(sizes) == 130
-    few.descend(in_vain, lambda: False)
-    assert len(sizes) == 170  # fifty of five machines were in vain, ten of them before
 
 
 def test_attempts_without_work_end_too() -> None:
@@ -110,4 +108,3 @@ def test_one_or_two_machines_are_not_searched_by_twos() -> None:
     for machines in (1, 2):
         few = FewMachines(machines, 5, NODES, 0, 0, slices)
         few.beside(lambda rng, size: pytest.fail("nothing to draw"), lambda: False)
-        few.descend(lambda rng, size: pytest.fail("nothing to draw"), lambda: False)
