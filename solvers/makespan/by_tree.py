@@ -180,7 +180,7 @@ _UNIT = 2**16
 """The mean price to begin with."""
 _AGAIN = 100
 """Steps of the prices at a root that begins with the prices of another."""
-_MOST, _SMALL = 5, 64
+_MOST, _SMALL = 16, 64
 """Machines that are searched together between decisions, at most, and nodes of their tree."""
 _BEFORE = 300_000_000
 """Work of the decisions before the schedule is improved beside them: a tenth of a second."""
@@ -298,7 +298,7 @@ class MakespanSearch:
             self._few.beside(self._attempt, lambda: rising.closed)
 
     def _attempt(self, rng: np.random.Generator, size: int) -> Trial | None:
-        """Let the busiest machine and some others, those with room more often, end earlier.
+        """Let the busiest machine and some others end earlier.
 
         Where several end last, each gain has one less of them: the makespan falls with the last one.
         """
@@ -308,12 +308,9 @@ class MakespanSearch:
         if int(ends.max()) > length:
             placed[:] = self.model.machine[self.choice]
             ends = np.bincount(placed, weights=self._time[placed, jobs], minlength=machines)
-        top = int(ends.max())
-        share = (top - ends + 1) / (top - ends + 1).sum()
-        others = rng.choice(machines, size=size - 1, replace=False, p=share)
-        chosen = np.unique(np.append(others, int(np.argmax(ends))))
+        chosen = self._drawn(rng, size, ends)
         own = np.flatnonzero(np.isin(placed, chosen))
-        tree = self._small(np.ix_(chosen, own), top - 1)
+        tree = self._small(np.ix_(chosen, own), int(ends.max()) - 1)
 
         def take(found: NDArray[np.int32]) -> None:
             placed[own] = chosen[found]
@@ -322,6 +319,23 @@ class MakespanSearch:
                 self._rising.high = min(self._rising.high, self._length(self.choice))
 
         return None if tree is None else Trial(tree, take)
+
+    def _drawn(self, rng: np.random.Generator, size: int, ends: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Draw machines beside the busiest one by one: with room, and where a job of those drawn loses little."""
+        chosen, room = [int(np.argmax(ends))], ends.max() - ends + 1.0
+        least = np.full(ends.size, np.inf)
+        while len(chosen) < size:
+            last = chosen[-1]
+            own = np.flatnonzero(self._placed == last)
+            loss = np.maximum(self._time[:, own] - self._time[last, own], 0.0)
+            loss[self._rows[:, own] < 0] = np.inf
+            least = np.minimum(least, loss.min(axis=1, initial=np.inf))
+            share = room / (1.0 + least)
+            share[chosen] = 0.0
+            if not share.any():
+                break
+            chosen.append(int(rng.choice(ends.size, p=share / share.sum())))
+        return np.unique(chosen)
 
     def _small(self, part: tuple[NDArray[np.intp], ...], target: int) -> AssignmentTree | None:
         """Return a tree over a part, for a place of every job among its machines within the target."""
