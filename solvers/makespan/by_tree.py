@@ -321,7 +321,7 @@ class MakespanSearch:
         return None if tree is None else Trial(tree, take)
 
     def _drawn(self, rng: np.random.Generator, size: int, ends: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Draw machines beside the busiest one by one: with room, and where a job of those drawn loses little."""
+        """Draw machines beside the busiest one by one: with room, where a job of those drawn loses little."""
         chosen, room = [int(np.argmax(ends))], ends.max() - ends + 1.0
         least = np.full(ends.size, np.inf)
         while len(chosen) < size:
