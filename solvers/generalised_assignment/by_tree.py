@@ -283,7 +283,7 @@ _AGAIN = 100
 """Steps of the prices at a root that begins with the prices of another."""
 _BEFORE = 1_500_000_000
 """Cells of tables, about half a second, before anything but decisions is tried: most are proven by then."""
-_MOST = 6
+_MOST = 12
 """Machines of the largest trees between decisions."""
 _DIVE = 64
 """Nodes, beyond one for every job, in which a tree reaches a plan."""
@@ -416,6 +416,7 @@ class TreeSearch:
                 return self._ended(None, status is Status.EXHAUSTED)
         self._improving = Improving(self.placement, self.step * self.scale, self._paid)
         machines = self.placement.cost.shape[0]
+        self._least_work = 2**40
         self._few = FewMachines(machines, _MOST, NODES, _BEFORE, seed, self._slices)
         rising = Rising(
             self._decide,
@@ -426,6 +427,7 @@ class TreeSearch:
             self._slices.over,
             self._improve,
             self._dive,
+            self.model.num_jobs + _DIVE,
         )
         self._rising = rising
         self._take(start)
@@ -464,8 +466,10 @@ class TreeSearch:
             nodes,
             *(() if first else (_AGAIN,)),
         )
-        before = self._slices.nodes
+        before, worked = self._slices.nodes, self._slices.work
         status, found = self._slices.run(tree, nodes)
+        per_node = (self._slices.work - worked) // max(self._slices.nodes - before, 1)
+        self._least_work = min(self._least_work, per_node)
         self.prices = tree.prices
         value = None
         if found is not None:
@@ -476,18 +480,18 @@ class TreeSearch:
             bound = -(-tree.bound // self.scale)
         return Answer(status is Status.EXHAUSTED, value, bound, self._slices.nodes - before)
 
-    def _dive(self, target: int) -> Answer:
+    def _dive(self, target: int, nodes: int) -> Answer:
         """Decide in as few nodes as reach a plan; prices of a far target stay only where there is none."""
         before = self.prices
-        answer = self._decide(target, self.model.num_jobs + _DIVE)
+        answer = self._decide(target, nodes)
         if not answer.none:
             self.prices = before
         return answer
 
-    def _improve(self) -> None:
-        """Search for better plans as long as the decisions took, anew after every one that is found."""
+    def _improve(self, nodes: int) -> None:
+        """Search for better plans as long as the decisions take, anew after every one that is found."""
         if self._improves:
-            self._few.beside(self._attempt, lambda: self._rising.closed)
+            self._few.beside(self._attempt, lambda: self._rising.closed, nodes * self._least_work)
 
     def _attempt(self, rng: np.random.Generator, size: int) -> Trial:
         assert self.choice is not None

@@ -142,6 +142,7 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     call.best.bound = bound
     best = _better(model, start, _first(model, lowered, begin, prices))
     if fits(model):
+        best = best if best is None else _searched(call, best, 0)
         return _by_tree(call, best, bound, prices)
     check_engines("highspy")  # from here on there is no road without it
     if best is None and not clock.late():

@@ -290,7 +290,7 @@ class MakespanSearch:
         rising.run()
         return self._bound(), rising.closed
 
-    def _improve(self) -> None:
+    def _improve(self, nodes: int) -> None:
         """Search some machines at a time for as much work as the decisions have taken."""
         assert self._rising is not None
         if not self.model.limited.any():

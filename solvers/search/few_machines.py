@@ -172,10 +172,12 @@ class Rising:
     over
         Whether to stop.
     improve
-        Called when the roots have answered, and before every further decision: may lower `high`.
+        Called when the roots have answered, and before every further decision, of a dive with its nodes: may
+        lower `high`.
     dive
-        Called with a target: a decision in as few nodes as reach a plan; ``None`` where plans come from
-        elsewhere.
+        As `decide`, to reach one plan; ``None`` where plans come from elsewhere.
+    deep
+        Nodes of a dive.
     nodes
         Nodes so far.
     """
@@ -186,8 +188,9 @@ class Rising:
     step: int
     slack: int
     over: Callable[[], bool]
-    improve: Callable[[], None] = lambda: None
-    dive: Callable[[int], Answer] | None = None
+    improve: Callable[[int], None] = lambda nodes: None
+    dive: Callable[[int, int], Answer] | None = None
+    deep: int = 0
     nodes: int = 0
 
     @property
@@ -209,24 +212,26 @@ class Rising:
             self._round(nodes)
             nodes *= 4
 
-    def _dives(self, dive: Callable[[int], Answer]) -> None:
+    def _dives(self, dive: Callable[[int, int], Answer]) -> None:
         """Halve what is open by dives to one plan each, passing over where a few find none."""
         tried, failed = self.low, 0
+        self.improve(self.deep)
         while tried <= self.high - self.slack and failed < _FAILED and not self.over():
             target = (tried + self.high - self.slack) // 2
-            answer = self._noted(target, dive(target))
+            answer = self._noted(target, dive(target, self.deep))
             if not answer.none and answer.value is None:
                 tried, failed = target + self.step, failed + 1
             tried = max(tried, self.low)
+            self.improve(self.deep)
 
     def _round(self, nodes: int) -> None:
         """Look at targets ever farther above what is open, each with so many nodes, until a plan is found."""
         tried, jump = self.low, self.step
-        self.improve()
+        self.improve(0)
         while tried <= self.high - self.slack and not self.over():
             target = min(tried + jump - self.step, self.high - self.slack)
             answer = self._ask(target, nodes)
-            self.improve()
+            self.improve(0)
             if answer.value is not None:
                 jump = self.step
                 continue
@@ -289,11 +294,11 @@ class FewMachines:
         self._size, self._failed = min(_FEWEST, self._most), 0
         self._until = 0
 
-    def beside(self, attempt: Attempt, over: Callable[[], bool]) -> None:
-        """Try for as much work as there was since the last time, anew after every gain."""
+    def beside(self, attempt: Attempt, over: Callable[[], bool], to_come: int = 0) -> None:
+        """Try for as much work as there was since the last time, or is to come, anew after every gain."""
         slices = self._slices
-        work, began, made = slices.work - self._until, slices.work, 0
-        if slices.work < self._before:
+        work, began, made = max(slices.work - self._until, to_come), slices.work, 0
+        if slices.work + to_come < self._before:
             return
 
         def spent() -> bool:

@@ -99,7 +99,7 @@ def test_a_makespan_is_proven_from_the_worst_schedule() -> None:
 class DecisionsAlone(scheduled.MakespanSearch):
     """Decisions alone."""
 
-    def _improve(self) -> None:
+    def _improve(self, nodes: int) -> None:
         return
 
 

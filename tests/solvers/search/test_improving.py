@@ -10,7 +10,7 @@ from apportion.solvers.compiled import load
 from apportion.solvers.generalised_assignment.by_tree import NODES, Improving
 from apportion.solvers.search.assignment_tree import Placement
 from apportion.solvers.search.depth_first import Status
-from apportion.solvers.search.few_machines import FewMachines, Trial, any_placement
+from apportion.solvers.search.few_machines import Answer, FewMachines, Rising, Trial, any_placement
 from apportion.solvers.search.slices import Slices
 
 pytestmark = pytest.mark.skipif(
@@ -108,3 +108,35 @@ def test_one_or_two_machines_are_not_searched_by_twos() -> None:
     for machines in (1, 2):
         few = FewMachines(machines, 5, NODES, 0, 0, slices)
         few.beside(lambda rng, size: pytest.fail("nothing to draw"), lambda: False)
+
+
+def test_what_is_to_come_counts_as_work() -> None:
+    slices = Slices(lambda: False, None)
+    slices.work = 15_000_000
+    tried: list[int] = []
+    few = FewMachines(6, 5, NODES, 30_000_000, 0, slices)
+    few.beside(lambda rng, size: tried.append(size), lambda: False)
+    assert not tried
+    few.beside(lambda rng, size: tried.append(size), lambda: False, 60_000_000)
+    assert len(tried) == 40
+
+
+def test_a_plan_is_improved_before_every_dive() -> None:
+    calls: list[tuple[str, int]] = []
+
+    def improve(nodes: int) -> None:
+        calls.append(("improve", nodes))
+        rising.high -= 4
+
+    def dive(target: int, nodes: int) -> Answer:
+        assert target < rising.high
+        calls.append(("dive", nodes))
+        return Answer(False, target, None, 1)
+
+    def decide(target: int, nodes: int) -> Answer:
+        return Answer(target < 10, None, None, 1)
+
+    rising = Rising(decide, 0, 40, 1, 1, lambda: False, improve, dive, 7)
+    rising.run()
+    assert rising.closed
+    assert calls[:4] == [("improve", 7), ("dive", 7), ("improve", 7), ("dive", 7)]
