@@ -99,13 +99,6 @@ class Clock:
         self.work += work
         self._estimate += seconds
 
-    def rounds(self, most: int) -> int:
-        """Charge a unit of work each for up to `most` rounds, for half of little work; return how many."""
-        left = self.work_left
-        granted = most if left is None else min(most, math.ceil(left / 2))
-        self.charge(granted)
-        return granted
-
     def stopped(self) -> Termination | None:
         """Return the limit that was reached, or ``None``."""
         if self.work >= self._work_limit:

@@ -6,6 +6,7 @@ An earlier point is made to fit first: what is missing is placed, then jobs move
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from apportion.solvers.general.highs_call import HIGHS_ERROR, LONG, call
 from apportion.solvers.general.points import Start
 
 __all__ = [
+    "RELAXED",
     "Branched",
     "Relaxation",
     "Unsolved",
@@ -78,6 +80,10 @@ class Unsolved:
     def said_infeasible(self) -> bool:
         """Whether HiGHS says that there is no solution, which a proof of ours may confirm."""
         return self.termination in (Termination.INFEASIBLE, Termination.INFEASIBLE_OR_UNBOUNDED)
+
+
+RELAXED = 0.6
+"""Share of the time that a relaxation has where a plan must still be found."""
 
 
 def relax(
@@ -297,7 +303,10 @@ def _cheapest(model: Assignment, cost: NDArray[np.float64]) -> NDArray[np.int64]
 
 
 def relieve(
-    model: Assignment, choice: NDArray[np.int64], cost: NDArray[np.float64]
+    model: Assignment,
+    choice: NDArray[np.int64],
+    cost: NDArray[np.float64],
+    over: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.int64] | None:
     """Move jobs off overfull machines, least extra cost per relieved use first; ``None`` where that ends."""
     if not model.limited.any():
@@ -307,13 +316,15 @@ def relieve(
     limit = np.where(model.limited, model.capacities, np.iinfo(np.int64).max)
     used = model.used(choice)
     for _ in range(6 * model.num_jobs + 6):
-        over = np.maximum(used - limit, 0)
-        if not over.any():
+        beyond = np.maximum(used - limit, 0)
+        if not beyond.any():
             return choice
+        if over():
+            return None
         held = choice[owner]
         on = np.where(held >= 0, model.machine[np.maximum(held, 0)], 0)
         use_now = np.where(held >= 0, model.uses[np.maximum(held, 0)], 0)
-        relief = np.where(held >= 0, np.minimum(over[on], use_now), 0)
+        relief = np.where(held >= 0, np.minimum(beyond[on], use_now), 0)
         # moving within one machine relieves the difference only; a target may not become overfull
         same = model.machine == on
         fits = model.uses <= limit[model.machine] - used[model.machine]
@@ -326,7 +337,7 @@ def relieve(
         if optional.size:
             held_out = choice[optional]
             at = np.maximum(held_out, 0)
-            gain = np.where(held_out >= 0, np.minimum(over[model.machine[at]], model.uses[at]), 0)
+            gain = np.where(held_out >= 0, np.minimum(beyond[model.machine[at]], model.uses[at]), 0)
             leave = np.where(gain > 0, -cost[at] / np.maximum(gain, 1), np.inf)
             out = int(np.argmin(leave))
             if not np.isfinite(leave[out]) or (best >= 0 and loss[best] <= leave[out]):

@@ -36,21 +36,21 @@ from apportion.solvers.search.few_machines import (
 )
 from apportion.solvers.search.slices import Slices
 
-__all__ = ["NODES", "Improving", "Part", "Search", "Searched", "TreeSearch", "fits"]
+__all__ = ["NODES", "Descent", "Improving", "Part", "Searched", "TreeSearch", "fits"]
 
 
-class Search:
-    """Descent with kicks from one feasible placement of all jobs.
+class Descent:
+    """Shifts, swaps and ejections of jobs that are all placed, the best first, while one costs less.
 
     Parameters
     ----------
     model
         An assignment of costs (or values, then negated), all jobs placed.
-    seed
-        Random seed.
+    choice
+        A feasible choice.
     """
 
-    def __init__(self, model: Assignment, seed: int) -> None:
+    def __init__(self, model: Assignment, choice: NDArray[np.int64]) -> None:
         sign = -1.0 if model.goal == "value" else 1.0
         jobs = np.arange(model.num_jobs)
         self.rows = model.rows()
@@ -67,45 +67,7 @@ class Search:
         limit = np.where(model.limited, model.capacities, np.int64(2**61))
         self.limit = limit if model.required.all() else np.append(limit, np.int64(2**61))
         self.jobs = jobs
-        self.rng = np.random.default_rng(seed)
-        self.placed = np.zeros(model.num_jobs, dtype=np.int64)
-        self.room = self.limit.copy()
-
-    def load(self, choice: NDArray[np.int64]) -> None:
-        """Take a feasible choice."""
-        self._set(np.argmax(self.rows == choice[:, None], axis=1))
-
-    def choice(self) -> NDArray[np.int64]:
-        """Return the present choice."""
-        return np.asarray(self.rows[self.jobs, self.placed], dtype=np.int64)
-
-    def total(self) -> float:
-        """Return the present cost."""
-        return float(self.cost[self.jobs, self.placed].sum())
-
-    def run(self, over: Callable[[], bool], rounds: int) -> NDArray[np.int64]:
-        """Return the best choice of so many kicks, each followed by a descent."""
-        self._descend(over)
-        best, at = self.total(), self.placed.copy()
-        here = best
-        for _ in range(rounds):
-            if over():
-                break
-            saved = self.placed.copy()
-            self._kick()
-            self._descend(over)
-            now = self.total()
-            if now <= here * (1 + 1e-3 * float(self.rng.random()) * (here > 0)):
-                here = now
-            else:
-                self._set(saved)
-            if now < best - 1e-12 * abs(best):
-                best, at = now, self.placed.copy()
-        self._set(at)
-        return self.choice()
-
-    def _set(self, placed: NDArray[np.int64]) -> None:
-        self.placed = placed.astype(np.int64)
+        self.placed = np.argmax(self.rows == choice[:, None], axis=1)
         self.room = self.limit.copy()
         np.subtract.at(self.room, self.placed, self.use[self.jobs, self.placed])
 
@@ -114,10 +76,12 @@ class Search:
         self.room[machine] -= self.use[job, machine]
         self.placed[job] = machine
 
-    def _descend(self, over: Callable[[], bool]) -> None:
-        while not over():
+    def run(self, over: Callable[[float], bool]) -> NDArray[np.int64]:
+        """Return the choice that it leads to, or where it is when a cost is low enough or the time over."""
+        while not over(float(self.cost[self.jobs, self.placed].sum())):
             if not (self._shift() or self._swap() or self._eject()):
-                return
+                break
+        return np.asarray(self.rows[self.jobs, self.placed], dtype=np.int64)
 
     def _shift(self) -> bool:
         gain = self.cost[self.jobs, self.placed][:, None] - self.cost
@@ -177,19 +141,6 @@ class Search:
         self._move(ejected, int(next_machine[ejected]))
         self._move(job, machine)
         return True
-
-    def _kick(self) -> None:
-        """Move a few random jobs to random machines that have room, cheap ones more often."""
-        for job in self.rng.choice(
-            self.jobs, size=min(self.jobs.size, 2 + int(self.rng.integers(4))), replace=False
-        ):
-            fits = np.flatnonzero((self.use[job] <= self.room) & np.isfinite(self.cost[job]))
-            if fits.size:
-                rank = np.argsort(
-                    self.cost[job, fits]
-                    + self.rng.exponential(np.ptp(self.cost[job, fits]) / 4 + 1e-12, fits.size)
-                )
-                self._move(int(job), int(fits[rank[0]]))
 
 
 NODES, _STEPS = 100, 60

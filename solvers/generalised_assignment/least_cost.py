@@ -18,6 +18,7 @@ from apportion.models.assignment_bounds import machine_bound, pooled
 from apportion.models.lowering import LoweredAssignment, lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall, no_placement, small
 from apportion.solvers.assignment.mip import (
+    RELAXED,
     Relaxation,
     Unsolved,
     branch_and_bound,
@@ -27,7 +28,7 @@ from apportion.solvers.assignment.mip import (
     trusted,
 )
 from apportion.solvers.general.guard import check_engines
-from apportion.solvers.generalised_assignment.by_tree import Search, TreeSearch, fits
+from apportion.solvers.generalised_assignment.by_tree import Descent, TreeSearch, fits
 
 __all__ = ["greedy_and_prices", "solve", "without_overflow"]
 
@@ -117,7 +118,9 @@ def _settled(
 
 _QUICK = 600
 """Entries left after fixing up to which restarts do not pay."""
-_SEARCHABLE = 4_000
+_HALVED = 20
+"""How often the interval of one price of all capacities is halved."""
+_SEARCHABLE = 2_000
 """Jobs up to which the quadratic neighbourhoods are searched."""
 
 
@@ -125,25 +128,25 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     """Solve a generalised assignment, from a feasible choice or ``None``."""
     model, clock = call.model, call.clock
     lowered = lower_assignment(model)
-    relaxation = relax(lowered.model, clock.seconds_left)
+    left = clock.seconds_left
+    relaxation = relax(lowered.model, None if left is None else RELAXED * left)
     if isinstance(relaxation, Unsolved):
-        if clock.late():
-            return Outcome(termination=Termination.TIME_LIMIT, raw_status=relaxation.raw, point=start)
         if relaxation.said_infeasible and no_placement(model, clock.seconds_left):
             return Outcome(
                 termination=Termination.INFEASIBLE,
                 raw_status="prices show that the capacities cannot hold the required jobs",
                 bound_source="multipliers",
             )
-        prices, begin = np.zeros(model.num_machines), None
+        prices, begin = _one_price(model), None
     else:
         prices, begin = _prices(model, lowered, relaxation), relaxation.point
     bound = _whole_bound(model, machine_bound(model, prices))
     call.best.bound = bound
-    best = _better(model, start, _first(model, lowered, begin, prices))
+    best = _better(model, start, _first(model, lowered, begin, prices, clock.late))
+    if best is not None and clock.late():
+        return _outcome(model, best, bound, prices, Termination.TIME_LIMIT, "placed one by one", 0)
     if fits(model):
-        best = best if best is None else _searched(call, best, 0)
-        return _by_tree(call, best, bound, prices)
+        return _by_tree(call, None if best is None else _descended(call, best), bound, prices)
     check_engines("highspy")  # from here on there is no road without it
     if best is None and not clock.late():
         sign = -1.0 if model.goal == "value" else 1.0
@@ -151,13 +154,15 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
         best = without_overflow(model, reduced, call.options.seed, clock.late)
     if best is not None and not call.closes(model.objective(best)):
         call.offer(best)
-        best = _searched(call, best, clock.rounds(min(200, 20_000 // max(model.num_jobs, 1))))
+        best = _descended(call, best)
     if best is not None:
         call.offer(best)
         if call.closes(model.objective(best)):
             return _outcome(model, best, bound, prices, Termination.OPTIMAL, "the bound is met", 0)
         if clock.work_left == 0:
             return _outcome(model, best, bound, prices, Termination.NODE_LIMIT, "searched", 0)
+    if isinstance(relaxation, Unsolved) and relaxation.termination is Termination.TIME_LIMIT:
+        return _outcome(model, best, bound, prices, Termination.TIME_LIMIT, relaxation.raw, 0)
     return _branch(call, lowered, best, bound, prices)
 
 
@@ -198,9 +203,13 @@ def greedy_and_prices(
     lowered = lower_assignment(model)
     relaxation = relax(lowered.model)
     if isinstance(relaxation, Unsolved):
-        return _first(model, lowered, None, np.zeros(model.num_machines)), None
+        return _first(model, lowered, None, _one_price(model), _never), None
     prices = _prices(model, lowered, relaxation)
-    return _first(model, lowered, relaxation.point, prices), pooled(model, prices)
+    return _first(model, lowered, relaxation.point, prices, _never), pooled(model, prices)
+
+
+def _never() -> bool:
+    return False
 
 
 def _prices(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation) -> NDArray[np.float64]:
@@ -222,12 +231,13 @@ def _first(
     lowered: LoweredAssignment,
     begin: NDArray[np.float64] | None,
     prices: NDArray[np.float64],
+    over: Callable[[], bool],
 ) -> NDArray[np.int64] | None:
-    """Round the relaxation's point, if there is one: keep what is whole, place the rest by price."""
+    """Round the relaxation, or place jobs where they fit: keep what is whole, place the rest by price."""
     sign = -1.0 if model.goal == "value" else 1.0
     reduced = sign * model.values + prices[model.machine] * model.uses
     nothing = np.full(model.num_jobs, -1, dtype=np.int64)
-    rounded = nothing if begin is None else lowered.choice(begin)
+    rounded = _one_by_one(model, reduced) if begin is None else lowered.choice(begin)
     best: NDArray[np.int64] | None = None
     for cost in (reduced, sign * model.values):
         choice = rounded.copy()
@@ -235,10 +245,49 @@ def _first(
         order = np.lexsort((cost, model.job_of_option()))
         cheapest = order[np.minimum(model.offsets[:-1], max(order.size - 1, 0))] if order.size else order
         choice[missing] = cheapest[missing]
-        best = _better(model, best, relieve(model, choice, cost))
-    if best is None:
+        best = _better(model, best, relieve(model, choice, cost, over))
+    if best is None and not over():
         best = repaired(model, nothing)
     return best
+
+
+def _one_price(model: Assignment) -> NDArray[np.float64]:
+    """Return the price of capacities at which jobs, each where it costs least, use what there is in all."""
+    cost = (-1.0 if model.goal == "value" else 1.0) * model.values
+    uses = np.where(model.limited[model.machine], model.uses, 0).astype(np.float64)
+    filled = np.flatnonzero(np.diff(model.offsets))
+    segment, owner = model.offsets[:-1][filled], model.job_of_option()
+    room, position = float(model.capacities[model.limited].sum()), np.cumsum(np.diff(model.offsets) > 0) - 1
+
+    def used(price: float) -> float:
+        reduced = cost + price * uses
+        least = np.minimum.reduceat(reduced, segment)
+        own = np.minimum.reduceat(np.where(reduced <= least[position[owner]], uses, np.inf), segment)
+        return float(own[model.required[filled] | (least < 0)].sum())
+
+    low, high = 0.0, (float(np.ptp(cost)) + 1.0) / max(float(uses[uses > 0].min(initial=np.inf)), 1.0)
+    for _ in range(_HALVED if used(0.0) > room else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if used(middle) > room else (low, middle)
+    return np.where(model.limited, high if low > 0 else 0.0, 0.0)
+
+
+def _one_by_one(model: Assignment, cost: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Place jobs where they cost least of where they fit, the greatest least share of a capacity first."""
+    choice = np.full(model.num_jobs, -1, dtype=np.int64)
+    room = np.where(model.limited, model.capacities, np.iinfo(np.int64).max)
+    share = model.uses / np.maximum(room, 1)[model.machine]
+    least = np.full(model.num_jobs, np.inf)
+    np.minimum.at(least, model.job_of_option(), share)
+    for job in np.argsort(-least, kind="stable").tolist():
+        rows = slice(int(model.offsets[job]), int(model.offsets[job + 1]))
+        on = model.machine[rows]
+        price = np.where(model.uses[rows] <= room[on], cost[rows], np.inf)
+        if price.size and price.min() < (np.inf if model.required[job] else 0.0):
+            best = int(np.lexsort((share[rows], price))[0])
+            choice[job] = rows.start + best
+            room[on[best]] -= model.uses[rows][best]
+    return choice
 
 
 def _better(
@@ -250,18 +299,13 @@ def _better(
     return second if sign * (model.objective(second) - model.objective(first)) > 0 else first
 
 
-def _searched(call: AssignmentCall, choice: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
+def _descended(call: AssignmentCall, choice: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the choice that shifts, swaps and ejections lead to."""
     model = call.model
     if model.num_jobs > _SEARCHABLE:
         return choice
-    search = Search(model, call.options.seed)
-    search.load(choice)
-
-    def over() -> bool:
-        sign = -1.0 if model.goal == "value" else 1.0
-        return call.clock.late() or call.closes(sign * search.total())
-
-    found = search.run(over, rounds)
+    sign = -1.0 if model.goal == "value" else 1.0
+    found = Descent(model, choice).run(lambda cost: call.clock.late() or call.closes(sign * cost))
     better = _better(model, choice, found)
     return choice if better is None else better
 

@@ -19,7 +19,7 @@ from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
 from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall, no_placement
-from apportion.solvers.assignment.mip import Unsolved, relax
+from apportion.solvers.assignment.mip import RELAXED, Unsolved, relax
 from apportion.solvers.makespan.by_pools import on_pools
 from apportion.solvers.makespan.by_tree import (
     MakespanSearch,
@@ -98,15 +98,11 @@ class Descent:
         self.placed[job] = machine
 
 
-_RELAXED = 0.6
-"""Share of the time that the relaxation has."""
-
-
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     """Solve the makespan of a call, from a feasible point or ``None``."""
     model, clock = call.model, call.clock
     lowered, left = lower_assignment(model), clock.seconds_left
-    relaxation = relax(lowered.model, None if left is None else _RELAXED * left)
+    relaxation = relax(lowered.model, None if left is None else RELAXED * left)
     solved = None if isinstance(relaxation, Unsolved) else relaxation
     if isinstance(relaxation, Unsolved) and model.limited.any():
         if clock.late():

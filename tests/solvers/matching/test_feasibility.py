@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import apportion
+from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
+from apportion.solvers.assignment.mip import Unsolved
+from apportion.solvers.generalised_assignment import least_cost
 from apportion.solvers.generalised_assignment.least_cost import without_overflow
 
 
@@ -85,3 +88,39 @@ def test_a_first_plan_far_from_the_bound_is_soon_near_it(seed: int) -> None:
     assert solution.objective is not None
     assert solution.bound is not None
     assert solution.objective > 0.97 * solution.bound
+
+
+def _tight(seed: int, jobs: int, machines: int) -> Assignment:
+    """Draw costs that fall as uses rise, under tight capacities."""
+    rng = np.random.default_rng(seed)
+    uses = rng.integers(1, 101, (jobs, machines))
+    costs = 111 - uses + rng.integers(-10, 11, (jobs, machines))
+    room = np.full(machines, int(0.8 * uses.sum() / machines / machines))
+    return Assignment.from_matrix("cost", costs, capacities=room, uses=uses)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_relaxation_jobs_are_placed_at_one_price(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 2,000 jobs on 300 machines no plan was there when the time of the relaxation had passed."""
+    model = _tight(seed, 120, 12)
+    solved = apportion.solve(model, work_limit=3)
+    assert solved.objective is not None and solved.bound is not None
+    unsolved = Unsolved(Termination.TIME_LIMIT, "Time limit reached")
+    monkeypatch.setattr(least_cost, "relax", lambda *args: unsolved)
+    price = least_cost._one_price(model)
+    choice = least_cost._one_by_one(model, model.values + price[model.machine] * model.uses)
+    assert (choice < 0).mean() < 0.05
+    placed = apportion.solve(model, work_limit=1)
+    assert placed.objective is not None and placed.bound is not None
+    assert placed.bound <= solved.objective + 1e-6
+    assert solved.bound <= placed.objective <= 1.05 * solved.bound
+
+
+def test_late_jobs_are_placed_all_the_same() -> None:
+    model = _tight(3, 300, 30)
+    placed = apportion.solve(model, time_limit=1e-6)
+    assert placed.termination is Termination.TIME_LIMIT
+    assert placed.objective is not None and placed.bound is not None
+    assert placed.bound <= placed.objective <= 2 * placed.bound
