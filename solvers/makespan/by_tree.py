@@ -122,13 +122,16 @@ def divisible_prices(
 
 
 def first_schedules(
-    model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation | None
+    model: Assignment,
+    lowered: LoweredAssignment,
+    relaxation: Relaxation | None,
+    over: Callable[[], bool] = lambda: False,
 ) -> list[NDArray[np.int64]]:
-    """Return feasible schedules to begin with, none if the capacities defeat the greedy repair."""
+    """Return feasible schedules to begin with, none if capacities defeat the greedy repair or it is over."""
     found = [list_schedule(model, order) for order in (0, 1)]
     if relaxation is not None:
         found.append(rounded(model, lowered, relaxation))
-    relieved = (relieve(model, choice, model.values) for choice in found)
+    relieved = (relieve(model, choice, model.values, over) for choice in found)
     return [choice for choice in relieved if choice is not None]
 
 
@@ -157,8 +160,10 @@ def rounded(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxatio
 
 
 def _placed(model: Assignment, choice: NDArray[np.int64], jobs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Place jobs in order, each where its work per unit and its own time end first."""
+    """Place jobs in order, each where it fits and its work per unit and its own time end first."""
     work = np.zeros(model.num_machines)
+    uses = np.where(model.limited[model.machine], model.uses, 0)
+    room = np.where(model.limited, model.capacities, 0) - np.where(model.limited, model.used(choice), 0)
     taken = choice[choice >= 0]
     np.add.at(
         work, model.machine[taken], (model.values * model.gpus)[taken] / model.counts[model.machine[taken]]
@@ -168,8 +173,10 @@ def _placed(model: Assignment, choice: NDArray[np.int64], jobs: NDArray[np.int64
         rows = slice(int(model.offsets[job]), int(model.offsets[job + 1]))
         on = model.machine[rows]
         end = np.maximum(work[on] + share[rows], model.values[rows])
-        best = int(np.argmin(end))
+        fits = uses[rows] <= np.maximum(room[on], 0)
+        best = int(np.argmin(np.where(fits, end, np.inf) if fits.any() else end))
         choice[job] = rows.start + best
+        room[on[best]] -= uses[rows][best]
         work[on[best]] += share[rows][best]
     return choice
 
@@ -271,6 +278,7 @@ class MakespanSearch:
         self._time, self._use = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         self._time[model.machine, owner] = lattice.whole
         self._use[model.machine, owner] = np.where(model.limited[model.machine], model.uses, 0)
+        self._all = np.ix_(np.arange(shape[0]), np.arange(shape[1]))
         self._room = np.where(model.limited, model.capacities, 0)
         self._prices = self._first_prices()
         self._rising: Rising | None = None
@@ -293,9 +301,8 @@ class MakespanSearch:
     def _improve(self, nodes: int) -> None:
         """Search some machines at a time for as much work as the decisions have taken."""
         assert self._rising is not None
-        if not self.model.limited.any():
-            rising = self._rising
-            self._few.beside(self._attempt, lambda: rising.closed)
+        rising = self._rising
+        self._few.beside(self._attempt, lambda: rising.closed)
 
     def _attempt(self, rng: np.random.Generator, size: int) -> Trial | None:
         """Let the busiest machine and some others end earlier.
@@ -339,22 +346,27 @@ class MakespanSearch:
 
     def _small(self, part: tuple[NDArray[np.intp], ...], target: int) -> AssignmentTree | None:
         """Return a tree over a part, for a place of every job among its machines within the target."""
-        time = self._time[part]
-        fitting = (self._rows[part] >= 0) & (time <= target)
-        if target < 0 or not fitting.any(axis=0).all():
+        placement = self._placement(part, target)
+        if placement is None:
             return None
-        room = np.full((1, time.shape[0]), target)
-        placement = Placement(np.zeros_like(time), time[None], room, fitting.astype(np.uint8))
         return AssignmentTree(placement, 0, _UNIT, self._prices[part[1][0]], _SMALL, _AGAIN // 2)
 
-    def _decide(self, target: int, nodes: int) -> Answer:
-        used, room = self._time[None], np.full((1, self.model.num_machines), target)
+    def _placement(self, part: tuple[NDArray[np.intp], ...], target: int) -> Placement | None:
+        """Return which jobs of a part fit where within a target; ``None`` where one fits nowhere."""
+        time = self._time[part]
+        used, room = time[None], np.full((1, time.shape[0]), target)
         if self.model.limited.any():
-            used, room = np.stack((self._time, self._use)), np.concatenate((room, self._room[None]))
-        fitting = (self._rows >= 0) & (used <= room[:, :, None]).all(axis=0)
-        if not fitting.any(axis=0).all():
+            used = np.stack((time, self._use[part]))
+            room = np.concatenate((room, self._room[None, part[0].ravel()]))
+        fitting = (self._rows[part] >= 0) & (used <= room[:, :, None]).all(axis=0)
+        if target < 0 or not fitting.any(axis=0).all():
+            return None
+        return Placement(np.zeros_like(time), used, room, fitting.astype(np.uint8))
+
+    def _decide(self, target: int, nodes: int) -> Answer:
+        placement = self._placement(self._all, target)
+        if placement is None:
             return Answer(True, None, None, 0)
-        placement = Placement(np.zeros_like(self._time), used, room, fitting.astype(np.uint8))
         first = self._rising is None or self._rising.nodes == 0
         tree = AssignmentTree(placement, 0, _UNIT, self._prices, nodes, *(() if first else (_AGAIN,)))
         before = self.slices.nodes

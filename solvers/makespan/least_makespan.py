@@ -104,20 +104,18 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     lowered, left = lower_assignment(model), clock.seconds_left
     relaxation = relax(lowered.model, None if left is None else RELAXED * left)
     solved = None if isinstance(relaxation, Unsolved) else relaxation
-    if isinstance(relaxation, Unsolved) and model.limited.any():
-        if clock.late():
-            return Outcome(termination=Termination.TIME_LIMIT, raw_status=relaxation.raw, point=start)
-        if relaxation.said_infeasible and no_placement(model, clock.seconds_left):
-            return Outcome(
-                termination=Termination.INFEASIBLE,
-                raw_status="prices show that the capacities cannot hold the jobs",
-                bound_source="multipliers",
-            )
+    failed = isinstance(relaxation, Unsolved) and relaxation.said_infeasible and model.limited.any()
+    if failed and not clock.late() and no_placement(model, clock.seconds_left):
+        return Outcome(
+            termination=Termination.INFEASIBLE,
+            raw_status="prices show that the capacities cannot hold the jobs",
+            bound_source="multipliers",
+        )
     even = np.full(model.num_machines, 1.0 / model.num_machines)
     weights = even if solved is None else machine_weights(model, lowered, solved)
     prices = pooled(model, weights)
     call.best.bound = bound_of(model, prices)
-    found = first_schedules(model, lowered, solved)
+    found = first_schedules(model, lowered, solved, clock.late)
     single = not (model.counts > 1).any()
     if start is not None:  # on single machines turns make no difference
         found.append(in_turn(start)[0] if single else start)
