@@ -203,13 +203,9 @@ def greedy_and_prices(
     lowered = lower_assignment(model)
     relaxation = relax(lowered.model)
     if isinstance(relaxation, Unsolved):
-        return _first(model, lowered, None, _one_price(model), _never), None
+        return _first(model, lowered, None, _one_price(model)), None
     prices = _prices(model, lowered, relaxation)
-    return _first(model, lowered, relaxation.point, prices, _never), pooled(model, prices)
-
-
-def _never() -> bool:
-    return False
+    return _first(model, lowered, relaxation.point, prices), pooled(model, prices)
 
 
 def _prices(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation) -> NDArray[np.float64]:
@@ -231,7 +227,7 @@ def _first(
     lowered: LoweredAssignment,
     begin: NDArray[np.float64] | None,
     prices: NDArray[np.float64],
-    over: Callable[[], bool],
+    over: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.int64] | None:
     """Round the relaxation, or place jobs where they fit: keep what is whole, place the rest by price."""
     sign = -1.0 if model.goal == "value" else 1.0
