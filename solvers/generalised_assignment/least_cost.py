@@ -251,14 +251,14 @@ def _one_price(model: Assignment) -> NDArray[np.float64]:
     """Return the price of capacities at which jobs, each where it costs least, use what there is in all."""
     cost = (-1.0 if model.goal == "value" else 1.0) * model.values
     uses = np.where(model.limited[model.machine], model.uses, 0).astype(np.float64)
-    filled = np.flatnonzero(np.diff(model.offsets))
-    segment, owner = model.offsets[:-1][filled], model.job_of_option()
-    room, position = float(model.capacities[model.limited].sum()), np.cumsum(np.diff(model.offsets) > 0) - 1
+    sizes = np.diff(model.offsets)
+    filled = np.flatnonzero(sizes)
+    segment, room = model.offsets[:-1][filled], float(model.capacities[model.limited].sum())
 
     def used(price: float) -> float:
         reduced = cost + price * uses
         least = np.minimum.reduceat(reduced, segment)
-        own = np.minimum.reduceat(np.where(reduced <= least[position[owner]], uses, np.inf), segment)
+        own = np.minimum.reduceat(np.where(reduced <= np.repeat(least, sizes[filled]), uses, np.inf), segment)
         return float(own[model.required[filled] | (least < 0)].sum())
 
     low, high = 0.0, (float(np.ptp(cost)) + 1.0) / max(float(uses[uses > 0].min(initial=np.inf)), 1.0)

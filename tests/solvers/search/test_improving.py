@@ -105,6 +105,7 @@ def test_attempts_without_work_end_too() -> None:
 
 def test_one_or_two_machines_are_not_searched_by_twos() -> None:
     slices = Slices(lambda: False, None)
+    slices.work = 150_000_000
     for machines in (1, 2):
         few = FewMachines(machines, 5, NODES, 0, 0, slices)
         few.beside(lambda rng, size: pytest.fail("nothing to draw"), lambda: False)
