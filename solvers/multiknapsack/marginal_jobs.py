@@ -186,13 +186,14 @@ def near_optimum(
         return None, None
     if (model.required & (np.diff(model.offsets) == 0)).any():
         return None, None
-    prices, offered, soon = hint, False, isinstance(model.matrix, np.ndarray)
+    prices, soon = hint, isinstance(model.matrix, np.ndarray)
+    offered = best.point is not None and bool((best.point >= 0).any())
 
     until = np.inf if soon else clock.elapsed + clock.seconds_of(_OF_SPARSE)
 
     def left() -> float | None:
         now = clock.remaining
-        if now is None or options.deterministic or (soon and not offered):
+        if now is None or options.deterministic:
             return None
         return min(now, max(0.0, until - clock.elapsed))
 

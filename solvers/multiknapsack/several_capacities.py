@@ -483,9 +483,7 @@ class _Run:
         soon = size <= (_SOON_READ if menus.num_capacities >= _MANY else few)
         limit, value, least = self._options.time_limit, self._best.value, cheapest(menus)
         none = value is not None and value <= float(menus.values[least[least >= 0]].sum())
-        # where rows link options the least uses are no choice
-        mine = self._best.among(menus) if none else None
-        fallback = least if mine is None else mine
+        fallback = self._fallback(menus) if none else least
         if soon and limit is not None and limit < _SHORT and not (none and menus.is_sparse):
             self._greedy(menus, every=True, fallback=fallback)
         elif none:  # whatever it takes: nobody has more than what uses least
@@ -509,9 +507,15 @@ class _Run:
                 break
         self._mark("greedy by density")
 
+    def _fallback(self, menus: OptionTable) -> NDArray[np.int64]:
+        """Return what uses least, or the incumbent where that is no choice: under floors, or linking rows."""
+        least, mine = cheapest(menus), self._best.among(menus)
+        fits = mine is None or ((least >= 0).all() and (menus.used(least) <= menus.capacities).all())
+        return least if mine is None or fits else mine
+
     def _thinned(self, menus: OptionTable, scores: NDArray[np.float64]) -> None:
         """Offer what fits of the options of greatest score; the smallest uses where nothing else is known."""
-        least = cheapest(menus)
+        least = self._fallback(menus)
         fitting = thinned(menus, menus.best_choice(scores), least)
         if fitting is not None or self._best.point is None:
             self._best.take(menus.rows[least if fitting is None else fitting])

@@ -131,17 +131,40 @@ def test_a_core_of_many_sparse_capacities_stays_sparse() -> None:
 
 def test_a_limit_holds_where_prices_of_many_capacities_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few jobs are priced, and what fits of the best at these prices is the plan."""
-    model, priced, price = _on_racks(), list[int](), marginal_jobs.solve_large
+    model = _on_racks()
+    priced = _calls_of_prices(monkeypatch)
+    found = solve(model, SolveOptions(time_limit=1e-6))
+    assert found.termination is Termination.TIME_LIMIT
+    assert max(jobs for jobs, _ in priced) <= model.num_jobs // 8
+    assert found.objective is not None and found.point is not None and model.fits(found.point)
+    assert found.objective >= 0.85 * relaxation(model)
+
+
+def _calls_of_prices(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float | None]]:
+    """Return a list to which every pricing adds its number of jobs and the seconds that it may take."""
+    priced, price = list[tuple[int, float | None]](), marginal_jobs.solve_large
 
     def counted(menus: OptionTable, **options: Any) -> tuple[Dual, OptionTable]:
-        priced.append(menus.num_jobs)
+        priced.append((menus.num_jobs, options.get("seconds")))
         return price(menus, **options)
 
     monkeypatch.setattr(marginal_jobs, "solve_large", counted)
-    found = solve(model, SolveOptions(time_limit=1e-6))
-    assert found.termination is Termination.TIME_LIMIT and max(priced) <= model.num_jobs // 8
-    assert found.objective is not None and found.point is not None and model.fits(found.point)
-    assert found.objective >= 0.85 * relaxation(model)
+    return priced
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_limit_holds_of_few_capacities_where_a_plan_is_known(
+    monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Without a plan a first one is looked for all the same, but HiGHS has no more time than there is."""
+    model = random_mmkp(9_000, 5, 6, seed=6, required=False)
+    priced = _calls_of_prices(monkeypatch)
+    start = np.full(model.num_jobs, -1, dtype=np.int64)
+    start[0] = int(model.offsets[0])
+    found = solve(model, SolveOptions(time_limit=1e-6), start if known else None)
+    assert found.point is not None and model.fits(found.point)
+    of_all = [seconds for jobs, seconds in priced if jobs > model.num_jobs // 8]
+    assert bool(of_all) != known and set(of_all) <= {0.0}
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1.0, 1e6])
