@@ -246,7 +246,11 @@ GENERATED: tuple[GeneratedSet, ...] = (
         name="periods",
         family="sparse",
         maker="periods",
-        grid=({"jobs": 40, "periods": 24}, {"jobs": 120, "periods": 96}),
+        grid=(
+            {"jobs": 40, "periods": 24},
+            {"jobs": 120, "periods": 96},
+            {"jobs": 300, "periods": 168},
+        ),
         size="jobs",
         seeds=(0, 1, 2, 3, 4),
         limit_s=20.0,

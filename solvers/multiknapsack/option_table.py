@@ -54,8 +54,8 @@ _DENSITY = 0.4
 """where no more than this part of the uses is not 0,"""
 _CELLS = 500_000
 """and cells from which on uses are kept sparse then."""
-_MANY_ALIKE, _MANY_USES = 60, 6
-"""Capacities above which few bind where an option uses so many of them in the mean."""
+_MANY_ALIKE, _MANY_USES, _CELLS_READ = 60, 6, 4_000_000
+"""Capacities above which few bind where an option uses so many; uses that are read to tell their sets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,8 +120,16 @@ class OptionTable(Ragged):
 
     @property
     def few_bind(self) -> bool:
-        """Whether there are many capacities of which an option uses many, as limits of sets of tenants."""
-        return self.num_capacities > _MANY_ALIKE and self.num_entries >= _MANY_USES * self.num_options
+        """Whether capacities are many, and options use few different sets of many: limits of sets of tenants.
+
+        Of periods every option uses a set of its own. Random sums tell sets apart.
+        """
+        if self.num_capacities <= _MANY_ALIKE or self.num_entries < _MANY_USES * self.num_options:
+            return False
+        stride = 1 + self.num_options * self.num_capacities // _CELLS_READ
+        used = self._columns(np.arange(0, self.num_options, stride)) != 0
+        sums = np.random.default_rng(0).integers(1, 2**30, self.num_capacities) @ used
+        return bool(np.unique(np.asarray(sums)).size < self.num_capacities)
 
     @property
     def num_entries(self) -> int:
