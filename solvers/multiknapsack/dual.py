@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from apportion.models.exact_sums import over_rows
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.compiled import load
-from apportion.solvers.multiknapsack.linear_dual import relaxed
+from apportion.solvers.multiknapsack.linear_dual import is_sifted, relaxed
 from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at, build
 from apportion.solvers.multiknapsack.repair import by_density, cheapest
 
@@ -349,6 +349,44 @@ def sampled(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return losses[np.arange(min(_SAMPLED, losses.size)) * _STEP % losses.size]
 
 
+_PRICED, _ROUGH = 100_000, 1e-4
+"""Options that are priced under alike capacities as one, at random from more, and how near."""
+_CLASSES, _PARTS, _COARSER = 24, 4.0, 1.5
+"""Classes of alike capacities at most; parts of a factor of two that they are told apart by, and by how much
+these are larger with every attempt that finds more classes."""
+
+
+def _near(menus: OptionTable, start: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return the better of prices that are known and those that are best where alike capacities are one.
+
+    Capacities are alike that have about as many uses, as large ones, and as much room: racks, or one resource
+    of all nodes. Where they are the same in every way their price as one is that of each.
+    """
+    some = menus
+    if menus.num_options > _PRICED:
+        kept = np.random.default_rng(0).random(menus.num_options) < _PRICED / menus.num_options
+        kept[menus.offsets[:-1]] = True
+        some = menus.keep(kept)
+    capacity, option, use = some.entries()
+    count = np.bincount(capacity, minlength=some.num_capacities)
+    total = np.bincount(capacity, weights=use, minlength=some.num_capacities)
+    signs = np.log2(1.0 + np.stack((count, total / np.maximum(count, 1), some.capacities)))
+    parts = _PARTS
+    place = np.unique(np.rint(parts * signs), axis=1, return_inverse=True)[1].reshape(-1)
+    while place.max() >= _CLASSES and parts > 1 / _CLASSES:
+        parts /= _COARSER
+        place = np.unique(np.rint(parts * signs), axis=1, return_inverse=True)[1].reshape(-1)
+    shape = int(place.max()) + 1, some.num_options
+    uses, room = np.zeros(shape), np.zeros(shape[0])
+    np.add.at(uses, (place[capacity], option), use)
+    np.add.at(room, place, some.capacities)
+    together = replace(some, matrix=uses, capacities=room, binding=np.arange(shape[0]))
+    alike: NDArray[np.float64] = solve_dual(together, gap=_ROUGH).multipliers[place]
+    if start is None or bound_at(menus, alike) < bound_at(menus, start):
+        return alike
+    return start
+
+
 def solve_large(
     menus: OptionTable,
     *,
@@ -367,7 +405,8 @@ def solve_large(
     is L over the whole menus.
     """
     at_once = menus.has_sparse_rows or menus.few_bind
-    if at_once and (found := relaxed(menus, seconds, anchor, start)) is not None:
+    starts = _near(menus, start) if menus.has_sparse_rows and is_sifted(menus) else start
+    if at_once and (found := relaxed(menus, seconds, anchor, starts)) is not None:
         prices, choice = found
         infeasible = choice is None and overdrawn_by_all(menus, prices)
         if choice is not None or infeasible:

@@ -34,6 +34,7 @@ from apportion.models.linear import Block, LinearModel
 from apportion.solvers.general.highs import GrowingProgramme
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.multiknapsack.option_table import OptionTable, among_least, bound_at
+from apportion.solvers.multiknapsack.repair import cheapest
 
 __all__ = [
     "AlikeJobs",
@@ -41,6 +42,7 @@ __all__ = [
     "alike_jobs",
     "beside_divided",
     "columns_of",
+    "is_sifted",
     "narrowed",
     "programme_of",
     "relaxed",
@@ -228,7 +230,7 @@ def sifted(
     """
     if menus.most().max(initial=0.0) > _EXACT:
         return None
-    best = near if is_close and near is not None else _rough(menus, anchor, near)
+    best = near if is_close and near is not None else _rough(menus, left, anchor, near)
     loss, least = menus.loss(best), bound_at(menus, best)
     kept = among_least(loss, _FIRST * menus.num_jobs + 1)
     kept[anchor] = True
@@ -252,10 +254,24 @@ def sifted(
             part = np.zeros(menus.num_options)
             part[np.concatenate(order)] = found.point
             return prices, menus.best_choice(part)
-        most = min(excess.size - 1, _MOST * menus.num_jobs)
-        fresh = excess > max(0.0, float(-np.partition(-excess, most)[most]))
+        middle = 0.5 * (best + prices)
+        shown, lost, between = _left_out(menus, kept, middle)
+        if shown + lost < least:
+            least, best = shown + lost, middle
+        fresh = _greatest(between, _MOST * menus.num_jobs) | _greatest(excess, menus.num_jobs)
         kept |= fresh
     return (best, menus.best_choice(menus.scores(best))) if _is_over(left()) else None
+
+
+def _greatest(excess: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
+    """Return bool [excess]: the greatest above 0, at most so many; of equal ones some at random."""
+    above = np.flatnonzero(excess > 0.0)
+    if above.size > most:
+        blurred = excess[above] * (1.0 + 1e-3 * np.random.default_rng(0).random(above.size))
+        above = above[np.argpartition(-blurred, most)[:most]]
+    found = np.zeros(excess.size, dtype=np.bool_)
+    found[above] = True
+    return found
 
 
 def _left_out(
@@ -293,45 +309,21 @@ def columns_of(
     return menus.values[options], np.concatenate(([0], np.cumsum(np.bincount(whose)))), rows, data
 
 
-_HALVINGS = 20
-"""Steps towards the price of all capacities together."""
-
-
-def _together(menus: OptionTable, unit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return prices, so many units of each capacity, that are best where all of them are one.
-
-    Of alike capacities, such as racks, these are nearly the optimal ones.
-    """
-    uses, amount = menus.paid(unit), float(unit @ menus.capacities)
-
-    def is_low(price: float) -> bool:
-        return float(uses[menus.best_choice(menus.values - price * uses)].sum()) > amount
-
-    low, high = 0.0, float(np.abs(menus.values).max(initial=0.0)) / max(1e-12, float(uses.max(initial=0.0)))
-    for _ in range(_HALVINGS):
-        if not is_low(high):
-            break
-        low, high = high, 2.0 * high
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if is_low(middle) else (low, middle)
-    return high * unit
-
-
 def _rough(
-    menus: OptionTable, anchor: NDArray[np.int64], near: NDArray[np.float64] | None
+    menus: OptionTable,
+    left: Callable[[], float | None],
+    anchor: NDArray[np.int64],
+    near: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
     """Return the best of a few prices: steps of Polyak's length towards what a feasible choice is worth.
 
-    They begin at the best of those that are known, or that all capacities have as one. A capacity is measured
-    in its own amount, so that none of them rules a step.
+    They begin at the better of none and those that are known. A capacity is measured in its own amount, so
+    that none of them rules a step.
     """
     scale = np.maximum(menus.capacities, 1.0)
-    floor = float(menus.values[anchor].sum())
-    some = menus.every(1 + menus.num_options // _LARGE)
-    starts = [np.zeros(scale.size), _together(some, np.ones(scale.size)), _together(some, 1.0 / scale)]
-    starts += [] if near is None else [near]
-    prices = min(starts, key=lambda start: bound_at(menus, start))
+    floor, prices = float(menus.values[anchor].sum()), np.zeros(scale.size)
+    if near is not None and bound_at(menus, near) < bound_at(menus, prices):
+        prices = near
     best, least = prices, np.inf
     length = 1.0
     for _ in range(_STEPS):
@@ -345,7 +337,7 @@ def _rough(
         over = (menus.used(choice) - menus.capacities) / scale
         over[(prices <= 0.0) & (over < 0.0)] = 0.0
         norm = float(over @ over)
-        if norm <= 0.0 or bound <= floor:
+        if norm <= 0.0 or bound <= floor or _is_over(left()):
             break
         prices = np.maximum(0.0, prices + length * (bound - floor) / norm * over / scale)
     return best
@@ -357,6 +349,11 @@ _AGREES, _EXCEEDED, _JOINING = 1e-5, 1e-7, 16
 """Parts by which HiGHS's optimum and its prices may differ, a capacity is exceeded; how many join at once."""
 _WORTH = 4
 """Options per job above which columns come in portions."""
+
+
+def is_sifted(menus: OptionTable) -> bool:
+    """Return whether `relaxed` first takes columns in portions, for which near prices are worth a look."""
+    return _WORTH * menus.num_jobs < menus.num_options and menus.num_jobs < _MANY_JOBS
 
 
 def relaxed(
@@ -376,7 +373,7 @@ def relaxed(
     seconds
         A limit; ``None`` for none.
     anchor
-        int64 [jobs]: the options of a choice that keeps every capacity, if one is known.
+        int64 [jobs]: the options of a choice that keeps every capacity; ``None`` for that of least uses.
     near
         float64 [capacities]: prices that may be near, if any are known.
     is_close
@@ -400,10 +397,12 @@ def relaxed(
             return _by_joining(menus, left)
         if menus.num_jobs >= _MANY_JOBS and (found := narrowed(menus, left, near)) is not None:
             return found
-        if anchor is not None and menus.num_options > _WORTH * menus.num_jobs:
-            found = sifted(menus, left, anchor, _agree, near, is_close, enough)
-            if found is not None:
-                return found
+        if menus.num_options > _WORTH * menus.num_jobs:
+            anchor = cheapest(menus) if anchor is None else anchor
+            if (menus.used(anchor) <= menus.capacities).all():
+                found = sifted(menus, left, anchor, _agree, near, is_close, enough)
+                if found is not None:
+                    return found
         return _solved(menus, left())
     except BackendUnavailable:
         return None

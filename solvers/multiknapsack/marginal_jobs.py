@@ -270,5 +270,5 @@ def _sampled(model: MultipleChoiceKnapsack, limits: _Limits) -> NDArray[np.float
     menus = build(sample)
     if menus is None or not menus.num_capacities:
         return None
-    dual, _ = solve_large(menus, gap=_ROUGH)
+    dual, _ = solve_large(menus, gap=_ROUGH, late=limits.late, seconds=limits.left())
     return menus.expand(dual.multipliers, model.num_capacities)

@@ -21,6 +21,7 @@ __all__ = [
     "by_density",
     "cheapest",
     "choice",
+    "drawn_near",
     "filled",
     "near_choices",
     "near_start",
@@ -89,7 +90,7 @@ def _take_one_by_one(
     done: NDArray[np.bool_],
     left: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Do what `_take_in_order` does, by the entries of every option alone."""
+    """Do what `_take_in_order` does with some options, by the entries of every one alone."""
 
     def uses_of(options: NDArray[np.int64]) -> list[dict[int, float]]:
         """Return by option what it uses of every capacity."""
@@ -122,9 +123,8 @@ def _take_in_order(
     given_back: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Take every option that fits in the place of its job's fallback, in order; return what is left."""
-    if menus.is_sparse and menus.num_capacities >= _SEVERAL:
-        return _take_one_by_one(menus, order, fallback, chosen, done, left)
-    first, size = 0, _FIRST
+    alone = menus.is_sparse and menus.num_capacities >= _SEVERAL
+    first, size = 0, _LARGEST if alone else _FIRST
     while first < order.size and not done.all():
         look = order[first : first + size]
         first += size
@@ -133,6 +133,9 @@ def _take_in_order(
             look = look[menus.within(left + given_back, look)]
         if not look.size:
             size = min(2 * size, _LARGEST)
+            continue
+        if alone:
+            left = _take_one_by_one(menus, look, fallback, chosen, done, left)
             continue
         change = menus.uses_of(look) - menus.uses_of(fallback[menus.job[look]])
         open_ = np.flatnonzero((change <= left[:, None]).all(axis=0))
@@ -160,18 +163,35 @@ def _take_in_order(
 
 
 def thinned(
-    menus: OptionTable, choice: NDArray[np.int64], fallback: NDArray[np.int64]
+    menus: OptionTable, some: NDArray[np.int64], fallback: NDArray[np.int64], per_job: float = 0.0
 ) -> NDArray[np.int64] | None:
-    """Return a choice that keeps every capacity, of a choice's own options and those of the fallback.
+    """Return a choice by density of some options and those of the fallback; it keeps every capacity.
 
-    It looks at two options per job, so it takes a moment where a repair would take sweeps over all of them.
+    It looks at a few options per job, so it takes a moment where a repair would take sweeps over all of them.
     ``None`` where the fallback itself does not fit.
     """
     either = np.zeros(menus.num_options, dtype=np.bool_)
-    either[choice] = either[fallback] = True
+    either[some] = either[fallback] = True
     place = np.cumsum(either) - 1
-    found = by_density(menus.keep(either), place[fallback])
+    found = by_density(menus.keep(either), place[fallback], per_job)
     return None if found is None else np.flatnonzero(either)[found]
+
+
+_NEAR, _DRAWN = 200, 20
+"""Options per job of least loss, and how many of them are drawn."""
+
+
+def drawn_near(menus: OptionTable, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return every job's option of greatest score, and of few uses others of little loss at random.
+
+    Alike places have nearly the same score: the best options of all jobs are on one of them.
+    """
+    best = menus.best_choice(scores)
+    if not menus.has_sparse_rows:
+        return best
+    near = among_least(scores[best][menus.job] - scores, _NEAR * menus.num_jobs)
+    near &= np.random.default_rng(0).random(near.size) < _DRAWN * menus.num_jobs / np.count_nonzero(near)
+    return np.union1d(best, np.flatnonzero(near))
 
 
 _SWEEPS, _LOOKED_AT, _ANYWAY = 400, 3_000_000, 1_000

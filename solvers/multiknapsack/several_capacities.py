@@ -31,6 +31,7 @@ from apportion.solvers.multiknapsack.proven_bound import ProvenBound, filled_by_
 from apportion.solvers.multiknapsack.repair import (
     by_density,
     cheapest,
+    drawn_near,
     near_choices,
     near_start,
     thinned,
@@ -516,7 +517,8 @@ class _Run:
     def _thinned(self, menus: OptionTable, scores: NDArray[np.float64]) -> None:
         """Offer what fits of the options of greatest score; the smallest uses where nothing else is known."""
         least = self._fallback(menus)
-        fitting = thinned(menus, menus.best_choice(scores), least)
+        per_job = _WHOLE if menus.has_sparse_rows else _ALONE
+        fitting = thinned(menus, drawn_near(menus, scores), least, per_job)
         if fitting is not None or self._best.point is None:
             self._best.take(menus.rows[least if fitting is None else fitting])
         self._mark("greedy")

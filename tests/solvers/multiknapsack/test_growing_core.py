@@ -21,7 +21,7 @@ from apportion.solvers.general.highs_call import call
 from apportion.solvers.multiknapsack import dual, linear_dual, option_table
 from apportion.solvers.multiknapsack.expanding_core import Neighbourhoods
 from apportion.solvers.multiknapsack.linear_dual import beside_divided, residual_core
-from apportion.solvers.multiknapsack.option_table import build
+from apportion.solvers.multiknapsack.option_table import bound_at, build
 from apportion.solvers.multiknapsack.several_capacities import PartlyConstrained, solve
 
 
@@ -101,7 +101,11 @@ def test_sixty_owners_agree_with_highs_and_the_bound_is_that_of_the_relaxation(s
 def test_a_relaxation_without_time_concludes_nothing() -> None:
     menus = build(of_many_owners(1, 2000, 60))
     assert menus is not None
-    assert linear_dual.relaxed(menus, 0.0) is None
+    late = linear_dual.relaxed(menus, 0.0)
+    assert late is not None and late[1] is not None
+    prices, bound = late[0], linear_dual.relaxed(menus, None)
+    assert bound is not None and (prices >= 0.0).all()
+    assert bound_at(menus, prices) >= bound_at(menus, bound[0])
 
 
 def here_or_there(room: int) -> MultipleChoiceKnapsack:
