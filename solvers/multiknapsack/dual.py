@@ -34,6 +34,7 @@ from apportion.solvers.multiknapsack.repair import by_density, cheapest
 __all__ = [
     "Dual",
     "Master",
+    "alike_prices",
     "model_bound",
     "multipliers",
     "overdrawn_by_all",
@@ -349,14 +350,14 @@ def sampled(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return losses[np.arange(min(_SAMPLED, losses.size)) * _STEP % losses.size]
 
 
-_PRICED, _ROUGH = 100_000, 1e-4
+_PRICED, _ROUGH = 30_000, 1e-4
 """Options that are priced under alike capacities as one, at random from more, and how near."""
 _CLASSES, _PARTS, _COARSER = 24, 4.0, 1.5
 """Classes of alike capacities at most; parts of a factor of two that they are told apart by, and by how much
 these are larger with every attempt that finds more classes."""
 
 
-def _near(menus: OptionTable, start: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def alike_prices(menus: OptionTable, known: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Return the better of prices that are known and those that are best where alike capacities are one.
 
     Capacities are alike that have about as many uses, as large ones, and as much room: racks, or one resource
@@ -367,10 +368,9 @@ def _near(menus: OptionTable, start: NDArray[np.float64] | None) -> NDArray[np.f
         kept = np.random.default_rng(0).random(menus.num_options) < _PRICED / menus.num_options
         kept[menus.offsets[:-1]] = True
         some = menus.keep(kept)
-    capacity, option, use = some.entries()
-    count = np.bincount(capacity, minlength=some.num_capacities)
-    total = np.bincount(capacity, weights=use, minlength=some.num_capacities)
-    signs = np.log2(1.0 + np.stack((count, total / np.maximum(count, 1), some.capacities)))
+    every = np.ones(menus.num_options)
+    count, total = np.asarray((menus.matrix != 0) @ every), np.asarray(menus.matrix @ every)
+    signs = np.log2(1.0 + np.stack((count, total / np.maximum(count, 1.0), menus.capacities)))
     parts = _PARTS
     place = np.unique(np.rint(parts * signs), axis=1, return_inverse=True)[1].reshape(-1)
     while place.max() >= _CLASSES and parts > 1 / _CLASSES:
@@ -378,13 +378,14 @@ def _near(menus: OptionTable, start: NDArray[np.float64] | None) -> NDArray[np.f
         place = np.unique(np.rint(parts * signs), axis=1, return_inverse=True)[1].reshape(-1)
     shape = int(place.max()) + 1, some.num_options
     uses, room = np.zeros(shape), np.zeros(shape[0])
+    capacity, option, use = some.entries()
     np.add.at(uses, (place[capacity], option), use)
     np.add.at(room, place, some.capacities)
     together = replace(some, matrix=uses, capacities=room, binding=np.arange(shape[0]))
     alike: NDArray[np.float64] = solve_dual(together, gap=_ROUGH).multipliers[place]
-    if start is None or bound_at(menus, alike) < bound_at(menus, start):
+    if known is None or bound_at(menus, alike) < bound_at(menus, known):
         return alike
-    return start
+    return known
 
 
 def solve_large(
@@ -405,8 +406,7 @@ def solve_large(
     is L over the whole menus.
     """
     at_once = menus.has_sparse_rows or menus.few_bind
-    starts = _near(menus, start) if menus.has_sparse_rows and is_sifted(menus) else start
-    if at_once and (found := relaxed(menus, seconds, anchor, starts)) is not None:
+    if at_once and (found := relaxed(menus, seconds, anchor, start)) is not None:
         prices, choice = found
         infeasible = choice is None and overdrawn_by_all(menus, prices)
         if choice is not None or infeasible:
@@ -462,8 +462,10 @@ def multipliers(
         return np.zeros(model.num_capacities), -sign * np.inf
     weights = np.zeros(model.num_capacities)
     if menus.num_jobs and menus.num_capacities:
+        rough = menus.has_sparse_rows and is_sifted(menus)
         anchor = by_density(menus, cheapest(menus), 1.0) if menus.has_sparse_rows else None
-        found, _ = solve_large(menus, gap=gap, late=late, seconds=seconds, anchor=anchor)
+        start = alike_prices(menus) if rough else None
+        found, _ = solve_large(menus, gap=gap, start=start, late=late, seconds=seconds, anchor=anchor)
         weights = menus.expand(found.multipliers, model.num_capacities)
     bound = model_bound(model, weights)
     return weights, -sign * np.inf if bound is None else bound

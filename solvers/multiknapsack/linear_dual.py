@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from apportion.core.errors import BackendUnavailable
 from apportion.core.outcome import Termination
 from apportion.models.linear import Block, LinearModel
+from apportion.models.multiple_choice import Ragged
 from apportion.solvers.general.highs import GrowingProgramme
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.multiknapsack.option_table import OptionTable, among_least, bound_at
@@ -351,7 +352,7 @@ _WORTH = 4
 """Options per job above which columns come in portions."""
 
 
-def is_sifted(menus: OptionTable) -> bool:
+def is_sifted(menus: Ragged) -> bool:
     """Return whether `relaxed` first takes columns in portions, for which near prices are worth a look."""
     return _WORTH * menus.num_jobs < menus.num_options and menus.num_jobs < _MANY_JOBS
 

@@ -25,6 +25,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.anytime import StopReason
 from apportion.solvers.multiknapsack.dual import Dual, model_bound, precision, sampled, scored, solve_large
+from apportion.solvers.multiknapsack.linear_dual import is_sifted
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, build, in_columns
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound
 from apportion.solvers.multiknapsack.repair import filled, repaired
@@ -165,8 +166,8 @@ def near_optimum(
 ) -> tuple[StopReason | None, NDArray[np.float64] | None]:
     """Offer what cores lead to; return how that ended, if it is near enough, and the last prices.
 
-    Where jobs are few nothing is looked at, and there are no prices. Of few capacities nothing else has a
-    choice sooner: until there is one the clock is not looked at.
+    Where jobs are few, or have many options of few uses, nothing is looked at, and there are no prices. Of
+    few capacities nothing else has a choice sooner: until there is one the clock is not looked at.
 
     Parameters
     ----------
@@ -182,11 +183,12 @@ def near_optimum(
         Prices to begin at, float64 [capacities] >= 0.
     """
     few = model.num_jobs < _MANY_JOBS or model.num_options < _MANY_OPTIONS or not model.num_capacities
-    if few or _SIZES[0] > _largest(model):
+    soon = isinstance(model.matrix, np.ndarray)
+    if few or _SIZES[0] > _largest(model) or (not soon and is_sifted(model)):
         return None, None
     if (model.required & (np.diff(model.offsets) == 0)).any():
         return None, None
-    prices, soon = hint, isinstance(model.matrix, np.ndarray)
+    prices = hint
     offered = best.point is not None and bool((best.point >= 0).any())
 
     until = np.inf if soon else clock.elapsed + clock.seconds_of(_OF_SPARSE)

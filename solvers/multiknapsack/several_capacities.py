@@ -16,9 +16,9 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason, without_dominated
-from apportion.solvers.multiknapsack.dual import Dual, precision, solve_large
+from apportion.solvers.multiknapsack.dual import Dual, alike_prices, precision, solve_large
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
-from apportion.solvers.multiknapsack.linear_dual import worst_exceeded
+from apportion.solvers.multiknapsack.linear_dual import is_sifted, worst_exceeded
 from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far
 from apportion.solvers.multiknapsack.marginal_jobs import near_optimum
 from apportion.solvers.multiknapsack.option_table import (
@@ -258,14 +258,17 @@ class _Run:
         self._mark("build")
         if menus.num_jobs == 0 or menus.num_capacities == 0:
             return self._chosen_freely(menus)
+        if sparse and priced is None:
+            known = None if hint is None else menus.restrict(hint)
+            rough = alike_prices(menus, known) if is_sifted(menus) else known
+            priced = None if rough is None else menus.expand(rough, model.num_capacities)
         if (ended := self._before_prices(menus, priced)) is not None:
             return ended
         places = self._filled_places(menus, priced) if sparse else None
-        earlier = hint if sparse and priced is None else priced
         dual, top = solve_large(
             menus,
             gap=precision(self._options.gap),
-            start=None if earlier is None else menus.restrict(earlier),
+            start=None if priced is None else menus.restrict(priced),
             late=self._clock.late,
             seconds=self._clock.uncounted,
             anchor=best.among(menus),

@@ -136,6 +136,14 @@ def test_prices_of_an_infeasible_relaxation_refute_it(monkeypatch: pytest.Monkey
     assert solve(here_or_there(150), options, None).point is not None
 
 
+def test_portions_are_of_so_many_where_all_are_worth_the_same() -> None:
+    """Options on alike racks exceed their jobs' best by the same: none was taken, a hundred times."""
+    excess = np.concatenate((np.full(50, 2.0), np.full(5, 3.0), np.zeros(20), np.full(20, -1.0)))
+    taken = linear_dual._greatest(excess, 12)
+    assert taken.sum() == 12 and taken[50:55].all() and not taken[55:].any()
+    assert np.array_equal(linear_dual._greatest(excess, 100), excess > 0.0)
+
+
 @pytest.mark.parametrize("first", [0, 1, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_portions_of_columns_come_to_the_bound_of_all(

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.solvers.multiknapsack.test_parts import relaxation
 
 import apportion
 from apportion.core.options import SolveOptions
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers import exact
 from apportion.solvers.multiknapsack import repair, several_capacities
-from apportion.solvers.multiknapsack.option_table import build
+from apportion.solvers.multiknapsack.dual import alike_prices
+from apportion.solvers.multiknapsack.linear_dual import is_sifted
+from apportion.solvers.multiknapsack.option_table import bound_at, build
 from apportion.solvers.multiknapsack.proving import CoreAnswer
-from apportion.solvers.multiknapsack.repair import by_density, cheapest, thinned
+from apportion.solvers.multiknapsack.repair import by_density, cheapest, drawn_near, thinned
 from apportion.solvers.strict_order import least_change
 
 
@@ -148,6 +151,37 @@ def test_a_work_limit_counts_what_highs_does_before_a_node(monkeypatch: pytest.M
     assert (len(calls), solution.termination.value) == (1, "node_limit")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_alike_racks_have_one_price_and_a_plan_is_drawn_near_it(seed: int) -> None:
+    """The best options of all jobs are on one rack then: a plan of these alone leaves the others idle."""
+    jobs, places, sizes = 400, 40, 2 ** np.arange(4)
+    rng = np.random.default_rng(seed)
+    worth = rng.random((jobs, 1, 1)) * sizes[:, None] ** 0.8 * np.ones(places)
+    count = worth.size
+    uses = scipy.sparse.csr_array(
+        (np.tile(np.repeat(sizes, places), jobs), (np.arange(count), np.tile(np.arange(places), jobs * 4))),
+        shape=(count, places),
+    )
+    room = np.full(places, 16)
+    model = MultipleChoiceKnapsack.from_arrays(
+        worth.ravel(), uses, np.arange(0, count + 1, 4 * places), room, required=False
+    )
+    menus = build(model)
+    assert menus is not None and menus.is_sparse and is_sifted(menus)
+    prices = alike_prices(menus)
+    assert np.ptp(prices) == 0.0
+    bound = bound_at(menus, prices)
+    assert bound == pytest.approx(relaxation(model), rel=1e-3)
+    known = np.where(np.arange(places) == 0, 10.0, prices)
+    assert np.array_equal(alike_prices(menus, known), prices)
+    assert np.array_equal(alike_prices(menus, prices), prices)
+    scores, least = menus.scores(0.75 * prices), cheapest(menus)
+    best = thinned(menus, menus.best_choice(scores), least)
+    drawn = thinned(menus, drawn_near(menus, scores), least, 1.0)
+    assert best is not None and drawn is not None and (menus.used(drawn) <= menus.capacities).all()
+    assert menus.values[best].sum() < 0.1 * bound < 0.8 * bound < menus.values[drawn].sum()
+
+
 @pytest.mark.parametrize("per_job", [0.0, 1.0])
 def test_options_taken_one_by_one_are_those_taken_together(
     per_job: float, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +201,9 @@ def test_options_taken_one_by_one_are_those_taken_together(
         )
         menus = build(model)
         assert menus is not None and menus.is_sparse
+        monkeypatch.setattr(repair, "_LARGEST", 64)  # several portions
         one_by_one = by_density(menus, cheapest(menus), per_job)
+        monkeypatch.undo()
         monkeypatch.setattr(repair, "_SEVERAL", 10**9)
         together = by_density(menus, cheapest(menus), per_job)
         monkeypatch.undo()
