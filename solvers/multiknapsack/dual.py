@@ -350,8 +350,9 @@ def sampled(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return losses[np.arange(min(_SAMPLED, losses.size)) * _STEP % losses.size]
 
 
-_PRICED, _ROUGH = 30_000, 1e-4
-"""Options that are priced under alike capacities as one, at random from more, and how near."""
+_PRICED, _OF_A_JOB, _ROUGH = 30_000, 32, 1e-4
+"""Options that are priced under alike capacities as one: of so many jobs that each has some, at random from
+more; and how near."""
 _CLASSES, _PARTS, _COARSER = 24, 4.0, 1.5
 """Classes of alike capacities at most; parts of a factor of two that they are told apart by, and by how much
 these are larger with every attempt that finds more classes."""
@@ -363,11 +364,12 @@ def alike_prices(menus: OptionTable, known: NDArray[np.float64] | None = None) -
     Capacities are alike that have about as many uses, as large ones, and as much room: racks, or one resource
     of all nodes. Where they are the same in every way their price as one is that of each.
     """
-    some = menus
-    if menus.num_options > _PRICED:
-        kept = np.random.default_rng(0).random(menus.num_options) < _PRICED / menus.num_options
-        kept[menus.offsets[:-1]] = True
-        some = menus.keep(kept)
+    each = min(_OF_A_JOB, menus.num_options // menus.num_jobs)
+    some = menus.every(1 + each * menus.num_jobs // _PRICED)
+    if some.num_options > _PRICED:
+        kept = np.random.default_rng(0).random(some.num_options) < _PRICED / some.num_options
+        kept[some.offsets[:-1]] = True
+        some = some.keep(kept)
     every = np.ones(menus.num_options)
     count, total = np.asarray((menus.matrix != 0) @ every), np.asarray(menus.matrix @ every)
     signs = np.log2(1.0 + np.stack((count, total / np.maximum(count, 1.0), menus.capacities)))

@@ -42,7 +42,10 @@ _NO_USE = 1e-9
 
 
 def by_density(
-    menus: OptionTable, fallback: NDArray[np.int64], per_job: float = 0.0
+    menus: OptionTable,
+    fallback: NDArray[np.int64],
+    per_job: float = 0.0,
+    scores: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64] | None:
     """Return a choice that keeps every capacity, or ``None`` where the order leads to none.
 
@@ -57,13 +60,16 @@ def by_density(
         int64 [jobs]: the option of a job that gets no other; the smallest uses are a good one.
     per_job
         Added to the divisor, in shares: the greater it is, the more a large gain counts beside small uses.
+    scores
+        float64 [options]: what gains are of, instead of the values.
     """
     chosen = fallback.copy()
     left = menus.capacities - menus.used(chosen)
     if (left < 0).any():
         return None
     share = menus.paid(1.0 / np.maximum(menus.capacities, 1.0))
-    gain = menus.values - menus.values[fallback][menus.job]
+    worth = menus.values if scores is None else scores
+    gain = worth - worth[fallback][menus.job]
     more = np.maximum(share - share[fallback][menus.job], 0.0) + max(per_job, _NO_USE)
     some = np.flatnonzero(gain > 0.0)
     density = gain[some] / more[some]
@@ -163,7 +169,11 @@ def _take_in_order(
 
 
 def thinned(
-    menus: OptionTable, some: NDArray[np.int64], fallback: NDArray[np.int64], per_job: float = 0.0
+    menus: OptionTable,
+    some: NDArray[np.int64],
+    fallback: NDArray[np.int64],
+    per_job: float = 0.0,
+    scores: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64] | None:
     """Return a choice by density of some options and those of the fallback; it keeps every capacity.
 
@@ -173,7 +183,8 @@ def thinned(
     either = np.zeros(menus.num_options, dtype=np.bool_)
     either[some] = either[fallback] = True
     place = np.cumsum(either) - 1
-    found = by_density(menus.keep(either), place[fallback], per_job)
+    own = None if scores is None else scores[either]
+    found = by_density(menus.keep(either), place[fallback], per_job, own)
     return None if found is None else np.flatnonzero(either)[found]
 
 
@@ -182,13 +193,11 @@ _NEAR, _DRAWN = 200, 20
 
 
 def drawn_near(menus: OptionTable, scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return every job's option of greatest score, and of few uses others of little loss at random.
+    """Return every job's option of greatest score, and others of little loss at random.
 
     Alike places have nearly the same score: the best options of all jobs are on one of them.
     """
     best = menus.best_choice(scores)
-    if not menus.has_sparse_rows:
-        return best
     near = among_least(scores[best][menus.job] - scores, _NEAR * menus.num_jobs)
     near &= np.random.default_rng(0).random(near.size) < _DRAWN * menus.num_jobs / np.count_nonzero(near)
     return np.union1d(best, np.flatnonzero(near))

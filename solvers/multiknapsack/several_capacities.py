@@ -18,7 +18,7 @@ from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with
 from apportion.solvers.multiknapsack.anytime import Search, StopReason, without_dominated
 from apportion.solvers.multiknapsack.dual import Dual, alike_prices, precision, solve_large
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
-from apportion.solvers.multiknapsack.linear_dual import is_sifted, worst_exceeded
+from apportion.solvers.multiknapsack.linear_dual import worst_exceeded
 from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far
 from apportion.solvers.multiknapsack.marginal_jobs import near_optimum
 from apportion.solvers.multiknapsack.option_table import (
@@ -260,8 +260,7 @@ class _Run:
             return self._chosen_freely(menus)
         if sparse and priced is None:
             known = None if hint is None else menus.restrict(hint)
-            rough = alike_prices(menus, known) if is_sifted(menus) else known
-            priced = None if rough is None else menus.expand(rough, model.num_capacities)
+            priced = menus.expand(alike_prices(menus, known), model.num_capacities)
         if (ended := self._before_prices(menus, priced)) is not None:
             return ended
         places = self._filled_places(menus, priced) if sparse else None
@@ -366,7 +365,7 @@ class _Run:
         if priced is not None and (sparse or self._clock.late()):
             if self._shown.multipliers is None:  # prices of some jobs, which no core has shown a bound at
                 self._shown.at(priced)
-            self._thinned(menus, menus.scores(_LOWERED * menus.restrict(priced)))
+            self._thinned(menus, menus.scores((1.0 if sparse else _LOWERED) * menus.restrict(priced)))
         if self._clock.late():
             if priced is None:  # one pass for an incumbent, and the bound at no price
                 self._shown.at(np.zeros(self._model.num_capacities))
@@ -415,7 +414,7 @@ class _Run:
         """Return how the search of options of few uses ended, or the options that it leaves."""
         sparse = menus.has_sparse_rows
         # where some capacities are searched, rows that follow from all are among them if they bind
-        asked = self._best.searched is None and (sparse or not self._quick)
+        asked = self._best.searched is None and (sparse or not self._quick) and not self._clock.late()
         under = with_implied_rows(menus) if asked and filled_by_few(menus, dual.multipliers) else menus
         if not sparse and under is menus:
             return menus
@@ -520,10 +519,12 @@ class _Run:
     def _thinned(self, menus: OptionTable, scores: NDArray[np.float64]) -> None:
         """Offer what fits of the options of greatest score; the smallest uses where nothing else is known."""
         least = self._fallback(menus)
-        per_job = _WHOLE if menus.has_sparse_rows else _ALONE
-        fitting = thinned(menus, drawn_near(menus, scores), least, per_job)
-        if fitting is not None or self._best.point is None:
-            self._best.take(menus.rows[least if fitting is None else fitting])
+        sparse = menus.has_sparse_rows
+        some, per_job = (drawn_near(menus, scores), _WHOLE) if sparse else (menus.best_choice(scores), _ALONE)
+        for gains in (None, scores) if sparse else (None,):
+            fitting = thinned(menus, some, least, per_job, gains)
+            if fitting is not None or self._best.point is None:
+                self._best.take(menus.rows[least if fitting is None else fitting])
         self._mark("greedy")
 
     def _listed(self) -> StopReason:
