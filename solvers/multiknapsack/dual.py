@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from apportion.models.exact_sums import over_rows
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.compiled import load
-from apportion.solvers.multiknapsack.linear_dual import is_sifted, relaxed
+from apportion.solvers.multiknapsack.linear_dual import relaxed
 from apportion.solvers.multiknapsack.option_table import OptionTable, bound_at, build
 from apportion.solvers.multiknapsack.repair import by_density, cheapest
 
@@ -373,11 +373,10 @@ def alike_prices(menus: OptionTable, known: NDArray[np.float64] | None = None) -
     every = np.ones(menus.num_options)
     count, total = np.asarray((menus.matrix != 0) @ every), np.asarray(menus.matrix @ every)
     signs = np.log2(1.0 + np.stack((count, total / np.maximum(count, 1.0), menus.capacities)))
-    parts = _PARTS
-    place = np.unique(np.rint(parts * signs), axis=1, return_inverse=True)[1].reshape(-1)
+    parts, place = _PARTS, np.arange(menus.num_capacities)
     while place.max() >= _CLASSES and parts > 1 / _CLASSES:
-        parts /= _COARSER
         place = np.unique(np.rint(parts * signs), axis=1, return_inverse=True)[1].reshape(-1)
+        parts /= _COARSER
     shape = int(place.max()) + 1, some.num_options
     uses, room = np.zeros(shape), np.zeros(shape[0])
     capacity, option, use = some.entries()
@@ -464,9 +463,9 @@ def multipliers(
         return np.zeros(model.num_capacities), -sign * np.inf
     weights = np.zeros(model.num_capacities)
     if menus.num_jobs and menus.num_capacities:
-        rough = menus.has_sparse_rows and is_sifted(menus)
-        anchor = by_density(menus, cheapest(menus), 1.0) if menus.has_sparse_rows else None
-        start = alike_prices(menus) if rough else None
+        sparse = menus.has_sparse_rows
+        anchor = by_density(menus, cheapest(menus), 1.0) if sparse else None
+        start = alike_prices(menus) if sparse else None
         found, _ = solve_large(menus, gap=gap, start=start, late=late, seconds=seconds, anchor=anchor)
         weights = menus.expand(found.multipliers, model.num_capacities)
     bound = model_bound(model, weights)

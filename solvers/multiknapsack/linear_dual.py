@@ -1,8 +1,8 @@
 """Multipliers of many capacities that few jobs touch: the linear relaxation, written sparsely, on HiGHS.
 
 Cutting planes price all capacities in one dense master and need some evaluations per capacity; a simplex on
-what is as sparse as the menus takes about the time of some. With a feasible choice at hand its columns come
-in portions (`sifted`). Of many jobs a sample is priced first: at its prices few jobs are undecided, and only
+what is as sparse as the menus takes about the time of some. Around a choice that fits its columns come in
+portions (`sifted`). Of many jobs a sample is priced first: at its prices few jobs are undecided, and only
 these are left to the simplex (`narrowed`). Of limits of sets of tenants, of which a job touches many, few
 bind: those that the relaxation under the others exceeds join it (`_by_joining`).
 

@@ -513,8 +513,7 @@ class _Run:
     def _fallback(self, menus: OptionTable) -> NDArray[np.int64]:
         """Return what uses least, or the incumbent where that is no choice: under floors, or linking rows."""
         least, mine = cheapest(menus), self._best.among(menus)
-        fits = mine is None or ((least >= 0).all() and (menus.used(least) <= menus.capacities).all())
-        return least if mine is None or fits else mine
+        return least if mine is None or (menus.used(least) <= menus.capacities).all() else mine
 
     def _thinned(self, menus: OptionTable, scores: NDArray[np.float64]) -> None:
         """Offer what fits of the options of greatest score; the smallest uses where nothing else is known."""
