@@ -13,7 +13,7 @@ import apportion
 from apportion.core.options import SolveOptions
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers import exact
-from apportion.solvers.multiknapsack import repair, several_capacities
+from apportion.solvers.multiknapsack import repair, several_capacities, sparse_menus
 from apportion.solvers.multiknapsack.dual import alike_prices
 from apportion.solvers.multiknapsack.linear_dual import is_sifted
 from apportion.solvers.multiknapsack.option_table import bound_at, build
@@ -147,6 +147,9 @@ def test_a_work_limit_counts_what_highs_does_before_a_node(monkeypatch: pytest.M
         return CoreAnswer(None, None, False, 0, "made up", iterations=10_000)
 
     monkeypatch.setattr("apportion.solvers.multiknapsack.expanding_core.solve_core", at_the_root)
+    monkeypatch.setattr(
+        sparse_menus.SparseSearch, "_filled_anew", lambda *_, **__: False
+    )  # takes it all before
     solution = apportion.solve(racks(120, 20, 1), deterministic=True, work_limit=500)
     assert (len(calls), solution.termination.value) == (1, "node_limit")
 
