@@ -217,9 +217,7 @@ def _rearranged(call: AssignmentCall, best: NDArray[np.int64], seconds: float) -
     left = call.clock.seconds_left
     search = ListSearch(call.model, best, call.clock, call.options.seed)
     search.run(math.inf if left is None else min(seconds, _LAST * left), call.closes)
-    # on single machines jobs run in any turn
-    found = search.point if (call.model.counts > 1).any() else in_turn(search.point)[0]
-    best = min(best, found, key=call.model.objective)
+    best = min(best, search.point, key=call.model.objective)
     call.offer(best)
     return best
 

@@ -121,7 +121,10 @@ class ListSearch:
 
     @property
     def point(self) -> NDArray[np.int64]:
-        """int64 [2, jobs]: the entries of the best schedule, and the turns in which its jobs are placed."""
+        """int64 [2, jobs]: the entries of the best schedule, and the turns in which its jobs are placed.
+
+        On single machines int64 [jobs], the entries: jobs run in any turn.
+        """
         lists, lengths = self._best
         times, widths, counts = (array.tolist() for array in self._given)
         pool_of, starts = np.empty(lists.shape[1], dtype=np.int64), np.empty(lists.shape[1])
@@ -130,6 +133,8 @@ class ListSearch:
             pool_of[own] = pool
             starts[own] = _scheduled(own, pool, times, widths, counts[pool])
         choice = self._rows[np.arange(pool_of.size), pool_of]
+        if not (self._model.counts > 1).any():
+            return choice
         turns = np.empty_like(choice)
         turns[_by_start(starts, self._model.values[choice])] = np.arange(choice.size)
         return np.stack((choice, turns))

@@ -374,7 +374,7 @@ def alike_prices(menus: OptionTable, known: NDArray[np.float64] | None = None) -
     count, total = np.asarray((menus.matrix != 0) @ every), np.asarray(menus.matrix @ every)
     signs = np.log2(1.0 + np.stack((count, total / np.maximum(count, 1.0), menus.capacities)))
     parts, place = _PARTS, np.arange(menus.num_capacities)
-    while place.max() >= _CLASSES and parts > 1 / _CLASSES:
+    while place.max() >= _CLASSES:
         place = np.unique(np.rint(parts * signs), axis=1, return_inverse=True)[1].reshape(-1)
         parts /= _COARSER
     shape = int(place.max()) + 1, some.num_options

@@ -107,13 +107,16 @@ def _take_one_by_one(
             found[place][capacity] = use
         return found
 
-    room, back = left.tolist(), uses_of(fallback)
-    for option, job, uses in zip(order.tolist(), menus.job[order].tolist(), uses_of(order), strict=True):
-        if done[job] or any(use - back[job].get(of, 0.0) > room[of] for of, use in uses.items()):
+    room, jobs = left.tolist(), menus.job[order]
+    given_back = uses_of(fallback[jobs])
+    for option, job, uses, back in zip(
+        order.tolist(), jobs.tolist(), uses_of(order), given_back, strict=True
+    ):
+        if done[job] or any(use - back.get(of, 0.0) > room[of] for of, use in uses.items()):
             continue
         for of, use in uses.items():
             room[of] -= use
-        for of, use in back[job].items():
+        for of, use in back.items():
             room[of] += use
         chosen[job], done[job] = option, True
     return np.array(room, dtype=np.float64)
