@@ -38,6 +38,7 @@ SHARES = ("dominant_share", "normalised_throughput", "finish_time_ratio")
 
 Priority = Annotated[int, Meta(ge=-LARGEST_PRIORITY, le=LARGEST_PRIORITY)]
 Units = Annotated[int, Meta(ge=0, le=10**18)]
+FloorName = Annotated[str, Meta(min_length=1, max_length=2100)]  # a job's behind a prefix longer than a name
 
 
 class Quota(Struct, frozen=True, forbid_unknown_fields=True):
@@ -142,7 +143,7 @@ class Fairness(Struct, frozen=True, forbid_unknown_fields=True):
     over: Literal["tenants", "tree", "jobs"] = "tenants"
     inside: Literal["sum", "fair", "first_come"] = "sum"
     keep: Proportion = 1.0
-    floors: dict[Name, Units] = {}
+    floors: dict[FloorName, Units] = {}
 
 
 class TenantedJob(Struct, frozen=True, kw_only=True):
