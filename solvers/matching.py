@@ -93,7 +93,7 @@ def _without(model: Assignment, point: NDArray[np.int64]) -> NDArray[np.int64]:
     return own if turns is None else np.stack((own, turns[model.required]))
 
 
-def _among_all(model: Assignment, point: NDArray[np.int64]) -> NDArray[np.int64]:
+def _among_all(model: Assignment, point: NDArray[Any]) -> NDArray[np.int64]:
     """Return a point over the jobs that must run as one over all jobs, the others left out."""
     rows = np.flatnonzero(model.required[model.job_of_option()])
     own, turns = in_turn(point)
@@ -150,14 +150,15 @@ def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] |
         from apportion.solvers import exact
 
         return exact.start(_menus(model))[0], None
-    if model.divisible or model.goal == "makespan":
-        from apportion.solvers.makespan import by_tree
+    if model.goal == "makespan":
+        from apportion.solvers.makespan import by_fractions, least_makespan
 
+        begun = by_fractions.start if model.divisible else least_makespan.start
         if model.required.all():
-            return by_tree.start(model)
+            return begun(model)
         if not model.required.any():
             return np.full(model.num_jobs, -1, dtype=np.int64), None
-        point, prices = by_tree.start(model.of_jobs(model.required))
+        point, prices = begun(model.of_jobs(model.required))
         return (None if point is None else _among_all(model, point)), prices
     if is_transportation(model):
         choice = solve_slots(model)

@@ -22,6 +22,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from apportion.core.errors import InvalidInstance, Problem
@@ -198,10 +199,12 @@ def _weighted(rows: list[list[tuple[str, int, int]]], share: Mapping[str, int], 
     fastest = max(min(p for _, p, _ in row) for row in rows)
     if not weight:
         return Fraction(fastest)
-    shares = [sorted((p, p * gpus * share[name]) for name, p, gpus in row) for row in rows]
+    by_time = [sorted((p, p * gpus * share[name]) for name, p, gpus in row) for row in rows]
+    times = [[p for p, _ in row] for row in by_time]
+    least = [list(accumulate((cost for _, cost in row), min)) for row in by_time]  # of those up to a time
 
     def work(level: int) -> int:
-        return sum(min(cost for p, cost in row if p <= level) for row in shares)
+        return sum(costs[bisect_right(ends, level) - 1] for ends, costs in zip(times, least, strict=True))
 
     low, high = bisect_right(levels, fastest) - 1, len(levels) - 1
     while low < high:

@@ -24,11 +24,10 @@ from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import weak_duality_bound
 from apportion.models.lowering import LoweredAssignment, lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall
-from apportion.solvers.assignment.mip import Unsolved, relax
+from apportion.solvers.assignment.mip import Relaxation, Unsolved, relax
 from apportion.solvers.general.guard import check_engines
-from apportion.solvers.makespan.by_tree import divisible_prices
 
-__all__ = ["LARGEST", "divided", "solve"]
+__all__ = ["LARGEST", "divided", "solve", "start"]
 
 
 _NEAR = 1e-6
@@ -65,6 +64,24 @@ def solve(call: AssignmentCall) -> Outcome:
             bound_source=None,
         )
     return _announced(call, outcome)
+
+
+def start(model: Assignment) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return shares and prices for a general solver, each ``None`` where there are none."""
+    lowered = lower_assignment(model)
+    relaxation = relax(lowered.model)
+    if isinstance(relaxation, Unsolved):
+        return None, None
+    return lowered.choice(relaxation.point), divisible_prices(model, lowered, relaxation)
+
+
+def divisible_prices(
+    model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation
+) -> NDArray[np.float64]:
+    """Return the prices of pools and jobs that prove the optimum of shares."""
+    pools = np.maximum(-relaxation.of(lowered.model, "load"), 0.0) * model.counts
+    jobs = np.maximum(-relaxation.of(lowered.model, "one_at_a_time"), 0.0)
+    return np.concatenate((pools, jobs))
 
 
 def _announced(call: AssignmentCall, outcome: Outcome) -> Outcome:

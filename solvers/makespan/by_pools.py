@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination, relative_gap
 from apportion.models.assignment import Assignment, in_turn
-from apportion.models.lowering import LoweredAssignment
+from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall, small
 from apportion.solvers.assignment.mip import branch_and_bound, trusted
 from apportion.solvers.clock import Clock
@@ -185,7 +185,6 @@ _BRANCHED = 4_000
 
 def on_pools(
     call: AssignmentCall,
-    lowered: LoweredAssignment,
     found: list[NDArray[np.int64]],
     prices: NDArray[np.float64],
 ) -> Outcome:
@@ -193,7 +192,7 @@ def on_pools(
     model, clock = call.model, call.clock
     best = min(found, key=model.objective) if found else None
     if best is None or model.limited.any():
-        return _branched(call, lowered, best, prices)
+        return _branched(call, best, prices)
     call.offer(best)
     left = clock.seconds_left
     by_sets = small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
@@ -206,7 +205,7 @@ def on_pools(
     if by_sets:
         return _by_sets(call, best, prices)
     if branches:
-        return _branched(call, lowered, best, prices)
+        return _branched(call, best, prices)
     return searched(call, best, prices, ended(clock))
 
 
@@ -245,14 +244,10 @@ def _by_sets(call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.f
     return replace(outcome, raw_status=f"searched; CP-SAT failed: {said.raw_status}") if failed else outcome
 
 
-def _branched(
-    call: AssignmentCall,
-    lowered: LoweredAssignment,
-    best: NDArray[np.int64] | None,
-    prices: NDArray[np.float64],
-) -> Outcome:
+def _branched(call: AssignmentCall, best: NDArray[np.int64] | None, prices: NDArray[np.float64]) -> Outcome:
     """Let HiGHS branch over all entries that end before the best schedule does."""
     model, options, clock, own = call.model, call.options, call.clock, call.best.bound
+    lowered = lower_assignment(model)
     begin = None if best is None else lowered.point(best)
     top = None if best is None else model.objective(best)
     # beside entries that take 1e11 times as long its tolerances are all that it sees

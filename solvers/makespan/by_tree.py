@@ -1,9 +1,6 @@
 """The makespan by the compiled tree: a rising sequence of decisions, whether there is a plan within T.
 
 A decision has no costs: times are uses and T is every machine's capacity, beside what capacities there are.
-
-The first schedules are list schedules and roundings of the linear relaxation: a vertex of it has at most one
-split job per machine (Lenstra, Shmoys, Tardos 1990).
 """
 
 from __future__ import annotations
@@ -11,17 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment
-from apportion.models.assignment_bounds import pooled
-from apportion.models.lowering import LoweredAssignment, lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall
-from apportion.solvers.assignment.mip import Relaxation, Unsolved, relax, relieve
 from apportion.solvers.clock import Clock
 from apportion.solvers.search.assignment_tree import (
     LARGEST_SUM,
@@ -44,16 +37,10 @@ from apportion.solvers.search.slices import Slices
 
 __all__ = [
     "MakespanSearch",
-    "divisible_prices",
     "ended",
     "first_choice",
-    "first_schedules",
     "fits",
-    "list_schedule",
-    "machine_weights",
-    "rounded",
     "searched",
-    "start",
 ]
 
 
@@ -85,102 +72,6 @@ def searched(
     )
 
 
-def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] | None]:
-    """Return a feasible point and prices for a general solver, each ``None`` where there is none."""
-    lowered = lower_assignment(model)
-    relaxation = relax(lowered.model)
-    if isinstance(relaxation, Unsolved):
-        if model.divisible:
-            return None, None
-        found = first_schedules(model, lowered, None)
-        return (min(found, key=model.objective) if found else None), None
-    if model.divisible:
-        return lowered.choice(relaxation.point), divisible_prices(model, lowered, relaxation)
-    weights = machine_weights(model, lowered, relaxation)
-    found = first_schedules(model, lowered, relaxation)
-    best = min(found, key=model.objective) if found else None
-    return best, pooled(model, weights)
-
-
-def machine_weights(
-    model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation
-) -> NDArray[np.float64]:
-    """Return float64 [machines] weights >= 0 that sum to about 1: the duals of the loads, times the units."""
-    weights = np.maximum(-relaxation.of(lowered.model, "load"), 0.0) * model.counts
-    if not weights.sum() > 0:
-        weights = model.counts.astype(np.float64)
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
-
-
-def divisible_prices(
-    model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation
-) -> NDArray[np.float64]:
-    """Return the prices of pools and jobs that prove the optimum of shares."""
-    pools = np.maximum(-relaxation.of(lowered.model, "load"), 0.0) * model.counts
-    jobs = np.maximum(-relaxation.of(lowered.model, "one_at_a_time"), 0.0)
-    return np.concatenate((pools, jobs))
-
-
-def first_schedules(
-    model: Assignment,
-    lowered: LoweredAssignment,
-    relaxation: Relaxation | None,
-    over: Callable[[], bool] = lambda: False,
-) -> list[NDArray[np.int64]]:
-    """Return feasible schedules to begin with, none if capacities defeat the greedy repair or it is over."""
-    found = [list_schedule(model, order) for order in (0, 1)]
-    if relaxation is not None:
-        found.append(rounded(model, lowered, relaxation))
-    relieved = (relieve(model, choice, model.values, over) for choice in found)
-    return [choice for choice in relieved if choice is not None]
-
-
-def list_schedule(model: Assignment, order: int) -> NDArray[np.int64]:
-    """Place the jobs one by one where they end first: longest first (0), or largest regret first (1)."""
-    segment = model.offsets[:-1]
-    shortest = np.minimum.reduceat(model.values, segment)
-    key = shortest
-    if order == 1:
-        longest = np.maximum.reduceat(model.values, segment)
-        key = (longest - shortest) / np.maximum(longest, 1e-300)
-    return _placed(model, np.full(model.num_jobs, -1, dtype=np.int64), np.argsort(-key, kind="stable"))
-
-
-def rounded(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation) -> NDArray[np.int64]:
-    """Keep the whole part of the relaxation, but for jobs that last longer than all could; place the others.
-
-    To the relaxation a pool is one load: where a job is slow it may outlast everything else there.
-    """
-    choice = lowered.choice(np.where(relaxation.point > 1 - 1e-6, relaxation.point, 0.0))
-    shortest = np.minimum.reduceat(model.values, model.offsets[:-1])
-    late = model.values > max(relaxation.objective, float(shortest.max()))
-    choice[(choice >= 0) & late[choice]] = -1
-    split = np.flatnonzero(choice < 0)
-    return _placed(model, choice, split[np.argsort(-shortest[split], kind="stable")])
-
-
-def _placed(model: Assignment, choice: NDArray[np.int64], jobs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Place jobs in order, each where it fits and its work per unit and its own time end first."""
-    work = np.zeros(model.num_machines)
-    uses = np.where(model.limited[model.machine], model.uses, 0)
-    room = np.where(model.limited, model.capacities, 0) - np.where(model.limited, model.used(choice), 0)
-    taken = choice[choice >= 0]
-    np.add.at(
-        work, model.machine[taken], (model.values * model.gpus)[taken] / model.counts[model.machine[taken]]
-    )
-    share = model.values * model.gpus / model.counts[model.machine]
-    for job in jobs.tolist():
-        rows = slice(int(model.offsets[job]), int(model.offsets[job + 1]))
-        on = model.machine[rows]
-        end = np.maximum(work[on] + share[rows], model.values[rows])
-        fits = uses[rows] <= np.maximum(room[on], 0)
-        best = int(np.argmin(np.where(fits, end, np.inf) if fits.any() else end))
-        choice[job] = rows.start + best
-        room[on[best]] -= uses[rows][best]
-        work[on[best]] += share[rows][best]
-    return choice
-
-
 _PAIRS = 400_000
 """Jobs times machines up to which the tree is held."""
 _UNIT = 2**16
@@ -203,8 +94,7 @@ def fits(model: Assignment) -> bool:
         return False
     if model.num_jobs > MOST_JOBS or model.num_jobs * model.num_machines > _PAIRS:
         return False
-    pair = model.job_of_option() * model.num_machines + model.machine
-    return np.unique(pair).size == pair.size and _lattice(model) is not None
+    return not model.repeats and _lattice(model) is not None
 
 
 def _lattice(model: Assignment) -> Lattice | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +21,28 @@ from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
 from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall, no_placement
-from apportion.solvers.assignment.mip import RELAXED, Unsolved, relax
+from apportion.solvers.assignment.mip import RELAXED, Unsolved, relax, relieve
 from apportion.solvers.makespan.by_pools import on_pools
 from apportion.solvers.makespan.by_tree import (
     MakespanSearch,
     ended,
     first_choice,
-    first_schedules,
     fits,
-    machine_weights,
     searched,
 )
 from apportion.solvers.search.slices import Slices
 
-__all__ = ["Descent", "solve"]
+__all__ = [
+    "Descent",
+    "Relaxed",
+    "balanced",
+    "first_schedules",
+    "list_schedule",
+    "relaxed",
+    "rounded",
+    "solve",
+    "start",
+]
 
 
 class Descent:
@@ -98,31 +108,187 @@ class Descent:
         self.placed[job] = machine
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Relaxed:
+    """What the linear relaxation says, of all entries or of those near good weights.
+
+    Attributes
+    ----------
+    weights
+        float64 [machines] >= 0 of sum 1: what the machines' time weighs in a bound.
+    point
+        float64 [entries], an optimum; ``None`` where HiGHS has none.
+    longest
+        Its makespan, which is a bound only of all entries.
+    said_infeasible
+        Whether HiGHS says that there is no point, which a proof of ours may confirm.
+    """
+
+    weights: NDArray[np.float64]
+    point: NDArray[np.float64] | None = None
+    longest: float = math.nan
+    said_infeasible: bool = False
+
+
+_MANY, _NEAR = 20_000, 8
+"""Entries above which the relaxation has at most so many of a job: those that good weights make cheapest."""
+_STEPS, _STALLED = 200, 8
+"""Steps towards good weights, and steps without a better bound after which they begin again, half as long."""
+
+
+def relaxed(
+    model: Assignment, seconds: float | None = None, over: Callable[[], bool] = lambda: False
+) -> Relaxed:
+    """Solve the linear relaxation, of many entries without capacities over those near good weights."""
+    weights = np.full(model.num_machines, 1.0 / model.num_machines)
+    kept = np.arange(model.num_options)
+    if kept.size > _MANY and not model.limited.any():
+        work = model.values * model.gpus / model.counts[model.machine]
+        weights = balanced(model, work, over)
+        owner = model.job_of_option()
+        order = np.lexsort((work * weights[model.machine], owner))
+        kept = np.sort(order[kept - model.offsets[owner] < _NEAR])
+    lowered = lower_assignment(model.of_options(kept))
+    found = relax(lowered.model, seconds)
+    if isinstance(found, Unsolved):
+        return Relaxed(weights, said_infeasible=found.said_infeasible)
+    point = np.zeros(model.num_options)
+    point[kept] = found.point[:-1]
+    duals = np.maximum(-found.of(lowered.model, "load"), 0.0) * model.counts
+    if not duals.sum() > 0:
+        duals = model.counts.astype(np.float64)
+    known = duals / duals.sum(), weights
+    best = known[0] if kept.size == model.num_options else max(known, key=partial(_bound, model))
+    return Relaxed(best, point, found.objective)
+
+
+def balanced(model: Assignment, work: NDArray[np.float64], over: Callable[[], bool]) -> NDArray[np.float64]:
+    """Return weights of the machines, of sum 1, under which the bound on the makespan is near its best.
+
+    Where every job runs where its weighted work is least, the busier a machine is the more it is to weigh:
+    exponentiated gradient (Kivinen and Warmuth, *Information and Computation* 132, 1997) with steps of
+    Polyak's length towards a bound that is a little better than the best so far.
+    """
+    first, machine, owner = model.offsets[:-1], model.machine, model.job_of_option()
+    work = work / max(float(work.max(initial=0.0)), 1e-300)
+    best = weights = np.full(model.num_machines, 1.0 / model.num_machines)
+    least, more, stalled = 0.0, 0.1, 0
+    for _ in range(_STEPS):
+        cost = work * weights[machine]
+        cheapest = np.minimum.reduceat(cost, first)
+        chosen = np.flatnonzero(cost == cheapest[owner])  # of equal ones each has a part
+        part = work[chosen] / np.bincount(owner[chosen])[owner[chosen]]
+        load = np.bincount(machine[chosen], weights=part, minlength=weights.size)
+        bound, stalled = float(cheapest.sum()), stalled + 1
+        if bound > least * 1.0001:
+            best, least, stalled = weights, bound, 0
+        elif stalled == _STALLED:
+            weights, more, stalled = best, 0.5 * more, 0
+        uneven = load - bound
+        variance = float(weights @ uneven**2)
+        if variance <= 0.0 or over():
+            break
+        step = ((1.0 + more) * least - bound) / variance
+        weights = weights * np.exp(np.clip(step * uneven, -1.0, 1.0))
+        weights = weights / weights.sum()
+    return best
+
+
+def _bound(model: Assignment, weights: NDArray[np.float64]) -> float:
+    return filtered_work(model, pooled(model, weights))
+
+
+def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] | None]:
+    """Return a feasible point and prices for a general solver, each ``None`` where there is none."""
+    near = relaxed(model)
+    found = first_schedules(model, near)
+    best = min(found, key=model.objective) if found else None
+    return best, None if near.point is None else pooled(model, near.weights)
+
+
+def first_schedules(
+    model: Assignment, near: Relaxed, over: Callable[[], bool] = lambda: False
+) -> list[NDArray[np.int64]]:
+    """Return feasible schedules to begin with, none if capacities defeat the greedy repair or it is over.
+
+    List schedules, and a rounding of the relaxation, of which a vertex has at most one split job per machine
+    (Lenstra, Shmoys, Tardos 1990).
+    """
+    found = [list_schedule(model, order) for order in (0, 1)]
+    if near.point is not None:
+        found.append(rounded(model, near.point, near.longest))
+    relieved = (relieve(model, choice, model.values, over) for choice in found)
+    return [choice for choice in relieved if choice is not None]
+
+
+def list_schedule(model: Assignment, order: int) -> NDArray[np.int64]:
+    """Place the jobs one by one where they end first: longest first (0), or largest regret first (1)."""
+    segment = model.offsets[:-1]
+    shortest = np.minimum.reduceat(model.values, segment)
+    key = shortest
+    if order == 1:
+        longest = np.maximum.reduceat(model.values, segment)
+        key = (longest - shortest) / np.maximum(longest, 1e-300)
+    return _placed(model, np.full(model.num_jobs, -1, dtype=np.int64), np.argsort(-key, kind="stable"))
+
+
+def rounded(model: Assignment, point: NDArray[np.float64], longest: float) -> NDArray[np.int64]:
+    """Keep the whole part of a relaxation's point, but for jobs that last longer than all; place the others.
+
+    To the relaxation a pool is one load: where a job is slow it may outlast everything else there.
+    """
+    shortest = np.minimum.reduceat(model.values, model.offsets[:-1])
+    kept = np.flatnonzero((point > 1 - 1e-6) & (model.values <= max(longest, float(shortest.max()))))
+    choice = np.full(model.num_jobs, -1, dtype=np.int64)
+    choice[model.job_of_option()[kept]] = kept
+    split = np.flatnonzero(choice < 0)
+    return _placed(model, choice, split[np.argsort(-shortest[split], kind="stable")])
+
+
+def _placed(model: Assignment, choice: NDArray[np.int64], jobs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Place jobs in order, each where it fits and its work per unit and its own time end first."""
+    work = np.zeros(model.num_machines)
+    uses = np.where(model.limited[model.machine], model.uses, 0)
+    room = np.where(model.limited, model.capacities, 0) - np.where(model.limited, model.used(choice), 0)
+    taken = choice[choice >= 0]
+    np.add.at(
+        work, model.machine[taken], (model.values * model.gpus)[taken] / model.counts[model.machine[taken]]
+    )
+    share = model.values * model.gpus / model.counts[model.machine]
+    for job in jobs.tolist():
+        rows = slice(int(model.offsets[job]), int(model.offsets[job + 1]))
+        on = model.machine[rows]
+        end = np.maximum(work[on] + share[rows], model.values[rows])
+        fits = uses[rows] <= np.maximum(room[on], 0)
+        best = int(np.argmin(np.where(fits, end, np.inf) if fits.any() else end))
+        choice[job] = rows.start + best
+        room[on[best]] -= uses[rows][best]
+        work[on[best]] += share[rows][best]
+    return choice
+
+
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     """Solve the makespan of a call, from a feasible point or ``None``."""
     model, clock = call.model, call.clock
-    lowered, left = lower_assignment(model), clock.seconds_left
-    relaxation = relax(lowered.model, None if left is None else RELAXED * left)
-    solved = None if isinstance(relaxation, Unsolved) else relaxation
-    failed = isinstance(relaxation, Unsolved) and relaxation.said_infeasible and model.limited.any()
-    if failed and not clock.late() and no_placement(model, clock.seconds_left):
+    left = clock.seconds_left
+    near = relaxed(model, None if left is None else RELAXED * left, clock.late)
+    failed = near.said_infeasible and model.limited.any() and not clock.late()
+    if failed and no_placement(model, clock.seconds_left):
         return Outcome(
             termination=Termination.INFEASIBLE,
             raw_status="prices show that the capacities cannot hold the jobs",
             bound_source="multipliers",
         )
-    even = np.full(model.num_machines, 1.0 / model.num_machines)
-    weights = even if solved is None else machine_weights(model, lowered, solved)
-    prices = pooled(model, weights)
+    prices = pooled(model, near.weights)
     call.best.bound = bound_of(model, prices)
-    found = first_schedules(model, lowered, solved, clock.late)
+    found = first_schedules(model, near, clock.late)
     single = not (model.counts > 1).any()
     if start is not None:  # on single machines turns make no difference
         found.append(in_turn(start)[0] if single else start)
     if single and not model.limited.any():
         descent = Descent(model)
         found.extend([descent.run(choice, clock.late) for choice in found])
-    return _by_tree(call, found, weights) if fits(model) else on_pools(call, lowered, found, prices)
+    return _by_tree(call, found, near.weights) if fits(model) else on_pools(call, found, prices)
 
 
 def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDArray[np.float64]) -> Outcome:

@@ -258,19 +258,25 @@ class Assignment(Ragged):
         """Return the model without the names of its jobs."""
         return replace(self, job_names=None)
 
+    def of_options(self, kept: NDArray[np.int64]) -> Assignment:
+        """Return the assignment with some entries, int64 in ascending order."""
+        return replace(
+            self,
+            values=self.values[kept],
+            machine=self.machine[kept],
+            offsets=np.searchsorted(kept, self.offsets),
+            uses=self.uses[kept],
+            gpus=self.gpus[kept],
+        )
+
     def of_jobs(self, kept: NDArray[np.bool_]) -> Assignment:
         """Return the assignment of some jobs, bool [jobs], on the same machines; itself where all stay."""
         if kept.all():
             return self
-        rows = kept[self.job_of_option()]
         names = self.job_names
         return replace(
-            self,
-            values=self.values[rows],
-            machine=self.machine[rows],
+            self.of_options(np.flatnonzero(kept[self.job_of_option()])),
             offsets=np.concatenate(([0], np.cumsum(np.diff(self.offsets)[kept]))).astype(np.int64),
-            uses=self.uses[rows],
-            gpus=self.gpus[rows],
             required=self.required[kept],
             job_names=None if names is None else [names[job] for job in np.flatnonzero(kept).tolist()],
         )
@@ -369,6 +375,8 @@ def _invalid(name: str, message: str) -> InvalidInstance:
 def _repeats(machine: NDArray[np.int64], offsets: NDArray[np.int64], num_machines: int) -> bool:
     """Return whether a job has two entries on one machine."""
     owner = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    if ((np.diff(machine) > 0) | (np.diff(owner) > 0)).all():  # in ascending order
+        return False
     return bool(np.unique(owner * num_machines + machine).size < machine.size)
 
 

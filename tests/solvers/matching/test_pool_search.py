@@ -13,13 +13,11 @@ import apportion
 from apportion.core.options import SolveOptions
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models.assignment import Assignment
-from apportion.models.lowering import lower_assignment
 from apportion.models.packing import pool_ends
-from apportion.solvers.assignment.mip import Relaxation, relax
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
 from apportion.solvers.makespan import list_search
-from apportion.solvers.makespan.by_tree import rounded
+from apportion.solvers.makespan.least_makespan import relaxed, rounded
 from apportion.solvers.makespan.list_search import ListSearch
 from tests.budgets import examples
 
@@ -140,11 +138,10 @@ def test_a_job_that_outlasts_all_others_where_the_relaxation_puts_it_is_placed_a
     times = np.array([[60.0, 40.0], *[[3.0, 1.0]] * 100])
     machine, offsets = np.tile(np.arange(2), 101), np.arange(0, 203, 2)
     model = Assignment.from_arrays("makespan", times.ravel(), machine, offsets, 2, counts=4)
-    lowered = lower_assignment(model)
-    relaxation = relax(lowered.model)
-    assert isinstance(relaxation, Relaxation)
-    assert relaxation.objective < 25.0
-    assert model.objective(rounded(model, lowered, relaxation)) == 40.0
+    near = relaxed(model)
+    assert near.point is not None
+    assert near.longest < 25.0
+    assert model.objective(rounded(model, near.point, near.longest)) == 40.0
 
 
 def test_one_that_closes_ends_it_at_once() -> None:
