@@ -9,7 +9,7 @@ import numpy as np
 
 from apportion.core.outcome import Termination
 from apportion.models.lowering import lower_assignment
-from apportion.solvers.assignment.mip import Unsolved, relax
+from apportion.solvers.assignment.relaxation import Unsolved, relax
 from benchmarks.peers.task import Answer, CannotTake, Limits, Task, Watch
 
 __all__ = ["solve"]

@@ -18,7 +18,7 @@ from apportion.core.options import SolveOptions
 from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel, LinearModelBuilder
-from apportion.solvers.assignment.mip import Relaxation, relax
+from apportion.solvers.assignment.relaxation import Relaxation, relax
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.points import BestFound
 

@@ -1,4 +1,4 @@
-"""Relaxation, branch and bound by HiGHS on what is left of a model after fixing, and repaired points.
+"""Branch and bound by HiGHS on what is left of a model after fixing, and repaired points.
 
 An earlier point is made to fit first: what is missing is placed, then jobs move off full machines.
 """
@@ -21,100 +21,14 @@ from apportion.solvers.general.highs_call import HIGHS_ERROR, LONG, call
 from apportion.solvers.general.points import Start
 
 __all__ = [
-    "RELAXED",
     "Branched",
-    "Relaxation",
-    "Unsolved",
     "branch_and_bound",
-    "relax",
     "relieve",
     "repaired",
     "restricted",
     "spread",
     "trusted",
 ]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Relaxation:
-    """An optimal basic solution of a linear relaxation.
-
-    Attributes
-    ----------
-    point
-        float64 [columns].
-    duals
-        float64 [rows]: what the objective gains per unit of each row's bound.
-    objective
-        Its objective.
-    """
-
-    point: NDArray[np.float64]
-    duals: NDArray[np.float64]
-    objective: float
-
-    def of(self, model: LinearModel, name: str) -> NDArray[np.float64]:
-        """Return the duals of one family of rows, empty if there is none of that name."""
-        for block in model.rows:
-            if block.name == name:
-                return self.duals[block.start : block.stop]
-        return np.zeros(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Unsolved:
-    """Why there is no relaxation. It proves nothing: ``infeasible`` is HiGHS's word within its tolerances.
-
-    Attributes
-    ----------
-    termination
-        What HiGHS's status means.
-    raw
-        Its own words.
-    """
-
-    termination: Termination
-    raw: str
-
-    @property
-    def said_infeasible(self) -> bool:
-        """Whether HiGHS says that there is no solution, which a proof of ours may confirm."""
-        return self.termination in (Termination.INFEASIBLE, Termination.INFEASIBLE_OR_UNBOUNDED)
-
-
-RELAXED = 0.6
-"""Share of the time that a relaxation has where a plan must still be found."""
-
-
-def relax(
-    model: LinearModel, seconds: float | None = None, forbidden: NDArray[np.bool_] | None = None
-) -> Relaxation | Unsolved:
-    """Solve the model without its integrality.
-
-    Parameters
-    ----------
-    model
-        The model.
-    seconds
-        Time limit.
-    forbidden
-        bool [columns]: columns held at zero.
-    """
-    upper = model.upper if forbidden is None else np.where(forbidden, 0.0, model.upper)
-    loose = replace(model, upper=upper, integer=np.zeros(model.num_columns, dtype=np.bool_))
-    settings: dict[str, object] = {"threads": 1}
-    if seconds is not None:
-        settings["time_limit"] = max(seconds, 1e-3)
-    try:
-        said = call(loose, settings, interruptible=seconds is None or seconds > LONG)
-    except BackendUnavailable as error:
-        return Unsolved(Termination.ERROR, str(error))
-    if said.termination is Termination.INTERRUPTED:
-        raise KeyboardInterrupt
-    if said.termination is not Termination.OPTIMAL or said.point is None or said.duals is None:
-        termination = Termination.ERROR if said.termination is Termination.OPTIMAL else said.termination
-        return Unsolved(termination, said.raw)
-    return Relaxation(said.point, said.duals, loose.objective(said.point))
 
 
 def restricted(model: LinearModel, keep: NDArray[np.int64], ceiling: float | None = None) -> LinearModel:

@@ -36,7 +36,7 @@ from apportion.solvers.search.few_machines import (
 )
 from apportion.solvers.search.slices import Slices
 
-__all__ = ["NODES", "Descent", "Improving", "Part", "Searched", "TreeSearch", "fits"]
+__all__ = ["NODES", "Descent", "Improving", "Part", "Searched", "TreeSearch", "fits", "fits_in_parts"]
 
 
 class Descent:
@@ -226,8 +226,8 @@ class Improving:
         return Part(tree, at, machines, own)
 
 
-_PAIRS = 1_000_000
-"""Jobs times machines up to which the tree is held."""
+_PAIRS, _MOST_PAIRS = 1_000_000, 4_000_000
+"""Jobs times machines up to which the tree is held, and up to which trees over some machines are."""
 _PRECISION = 10
 """Prices are finer than values by at most this many bits."""
 _AGAIN = 100
@@ -273,17 +273,15 @@ class Searched:
 def fits(model: Assignment) -> bool:
     """Return whether the compiled search is there and takes the model."""
     pairs = model.num_jobs * (model.num_machines + 1)
-    if (
-        not available()
-        or model.num_jobs == 0
-        or pairs > _PAIRS
-        or model.num_jobs > MOST_JOBS
-        or (model.capacities[model.limited] < 0).any()
-    ):
+    return model.num_jobs <= MOST_JOBS and pairs <= _PAIRS and fits_in_parts(model)
+
+
+def fits_in_parts(model: Assignment) -> bool:
+    """Return whether the compiled search is there and takes some machines of the model at a time."""
+    if not available() or model.num_jobs == 0 or model.num_jobs * (model.num_machines + 1) > _MOST_PAIRS:
         return False
-    pair = model.job_of_option() * model.num_machines + model.machine
-    if np.unique(pair).size < pair.size:
-        return False  # two entries of a job on one machine
+    if (model.capacities[model.limited] < 0).any() or model.repeats:
+        return False
     return TreeSearch.lattice_of(model) is not None
 
 
@@ -338,6 +336,7 @@ class TreeSearch:
         over: Callable[[], bool],
         report: Callable[[NDArray[np.int64], float | None], None],
         threads: int = 1,
+        deciding: bool = True,
     ) -> Searched:
         """Search until proven, over, or out of nodes.
 
@@ -357,6 +356,8 @@ class TreeSearch:
             Called with every better choice and the bound.
         threads
             Among how many the trees are divided; the answer repeats for the same number.
+        deciding
+            Whether anything is decided of all machines; else a given choice is improved until it is over.
         """
         self.choice, self._report = None, report
         self._slices = Slices(over, nodes, threads)
@@ -382,7 +383,10 @@ class TreeSearch:
         )
         self._rising = rising
         self._take(start)
-        rising.run()
+        if deciding:
+            rising.run()
+        else:
+            self._few.beside(self._attempt, lambda: rising.closed, 2**62)
         return self._ended(self._bound(), rising.closed)
 
     def _ended(self, bound: float | None, closed: bool) -> Searched:

@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import machine_bound, pooled
-from apportion.models.lowering import LoweredAssignment, lower_assignment
+from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall, no_placement, small
 from apportion.solvers.assignment.mip import (
-    RELAXED,
-    Relaxation,
-    Unsolved,
     branch_and_bound,
-    relax,
     relieve,
     repaired,
     trusted,
 )
+from apportion.solvers.assignment.relaxation import RELAXED, relaxed
+from apportion.solvers.clock import Clock
 from apportion.solvers.general.guard import check_engines
-from apportion.solvers.generalised_assignment.by_tree import Descent, TreeSearch, fits
+from apportion.solvers.generalised_assignment.by_tree import Descent, TreeSearch, fits, fits_in_parts
 
 __all__ = ["greedy_and_prices", "solve", "without_overflow"]
 
@@ -118,8 +116,12 @@ def _settled(
 
 _QUICK = 600
 """Entries left after fixing up to which restarts do not pay."""
-_HALVED = 20
-"""How often the interval of one price of all capacities is halved."""
+_MANY = 20_000
+"""Entries above which jobs are placed one by one as well: what is rounded may not fit."""
+_ROUNDED_SHARE = 0.4
+"""Share of the time left in which roundings of the relaxation are made to fit."""
+_PARTS_SHARE = 0.5
+"""Share of the time left in which a plan is improved some machines at a time where one tree is too large."""
 _SEARCHABLE = 2_000
 """Jobs up to which the quadratic neighbourhoods are searched."""
 
@@ -127,22 +129,18 @@ _SEARCHABLE = 2_000
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     """Solve a generalised assignment, from a feasible choice or ``None``."""
     model, clock = call.model, call.clock
-    lowered = lower_assignment(model)
     left = clock.seconds_left
-    relaxation = relax(lowered.model, None if left is None else RELAXED * left)
-    if isinstance(relaxation, Unsolved):
-        if relaxation.said_infeasible and no_placement(model, clock.seconds_left):
-            return Outcome(
-                termination=Termination.INFEASIBLE,
-                raw_status="prices show that the capacities cannot hold the required jobs",
-                bound_source="multipliers",
-            )
-        prices, begin = _one_price(model), None
-    else:
-        prices, begin = _prices(model, lowered, relaxation), relaxation.point
+    near = relaxed(model, None if left is None else RELAXED * left, clock.late)
+    if near.said_infeasible and no_placement(model, clock.seconds_left):
+        return Outcome(
+            termination=Termination.INFEASIBLE,
+            raw_status="prices show that the capacities cannot hold the required jobs",
+            bound_source="multipliers",
+        )
+    prices = near.prices
     bound = _whole_bound(model, machine_bound(model, prices))
     call.best.bound = bound
-    best = _better(model, start, _first(model, lowered, begin, prices, clock.late))
+    best = _better(model, start, _first(model, near.point, prices, _late_soon(clock)))
     if best is not None and clock.late():
         return _outcome(model, best, bound, prices, Termination.TIME_LIMIT, "placed one by one", 0)
     if fits(model):
@@ -155,15 +153,18 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     if best is not None and not call.closes(model.objective(best)):
         call.offer(best)
         best = _descended(call, best)
+    left = clock.seconds_left
+    if best is not None and left is not None and fits_in_parts(model):
+        best = _in_parts(call, best, prices, clock.seconds + _PARTS_SHARE * left)
     if best is not None:
         call.offer(best)
         if call.closes(model.objective(best)):
             return _outcome(model, best, bound, prices, Termination.OPTIMAL, "the bound is met", 0)
         if clock.work_left == 0:
             return _outcome(model, best, bound, prices, Termination.NODE_LIMIT, "searched", 0)
-    if isinstance(relaxation, Unsolved) and relaxation.termination is Termination.TIME_LIMIT:
-        return _outcome(model, best, bound, prices, Termination.TIME_LIMIT, relaxation.raw, 0)
-    return _branch(call, lowered, best, bound, prices)
+    if near.failed is not None and near.failed.termination is Termination.TIME_LIMIT:
+        return _outcome(model, best, bound, prices, Termination.TIME_LIMIT, near.failed.raw, 0)
+    return _branch(call, best, bound, prices)
 
 
 def _by_tree(
@@ -196,23 +197,39 @@ def _by_tree(
     return replace(outcome, row_multipliers=found.row_multipliers)
 
 
+def _late_soon(clock: Clock) -> Callable[[], bool]:
+    """Return what says whether a share of the time left is over, at a limit by the clock."""
+    left = clock.seconds_left
+    until = math.inf if left is None else clock.seconds + _ROUNDED_SHARE * left
+    return lambda: clock.late() or clock.seconds >= until
+
+
+def _in_parts(
+    call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64], until: float
+) -> NDArray[np.int64]:
+    """Return a choice that trees over a few machines improve, until so many seconds of the clock."""
+    clock, options = call.clock, call.options
+    found = TreeSearch(call.model, prices).run(
+        best,
+        options.gap,
+        clock.work_left,
+        options.seed,
+        lambda: clock.late() or clock.seconds >= until,
+        lambda choice, _: call.offer(choice),
+        options.threads,
+        deciding=False,
+    )
+    clock.charge(found.nodes)
+    return best if found.choice is None else found.choice
+
+
 def greedy_and_prices(
     model: Assignment,
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.float64] | None]:
     """Return a feasible choice and the prices of the linear relaxation, each ``None`` where there is none."""
-    lowered = lower_assignment(model)
-    relaxation = relax(lowered.model)
-    if isinstance(relaxation, Unsolved):
-        return _first(model, lowered, None, _one_price(model)), None
-    prices = _prices(model, lowered, relaxation)
-    return _first(model, lowered, relaxation.point, prices), pooled(model, prices)
-
-
-def _prices(model: Assignment, lowered: LoweredAssignment, relaxation: Relaxation) -> NDArray[np.float64]:
-    price = np.zeros(model.num_machines)
-    duals = relaxation.of(lowered.model, "capacity")
-    price[np.flatnonzero(model.limited)] = duals if model.goal == "value" else -duals
-    return np.maximum(price, 0.0)
+    near = relaxed(model)
+    first = _first(model, near.point, near.prices)
+    return first, None if near.point is None else pooled(model, near.prices)
 
 
 def _whole_bound(model: Assignment, bound: float) -> float:
@@ -224,7 +241,6 @@ def _whole_bound(model: Assignment, bound: float) -> float:
 
 def _first(
     model: Assignment,
-    lowered: LoweredAssignment,
     begin: NDArray[np.float64] | None,
     prices: NDArray[np.float64],
     over: Callable[[], bool] = lambda: False,
@@ -233,10 +249,15 @@ def _first(
     sign = -1.0 if model.goal == "value" else 1.0
     reduced = sign * model.values + prices[model.machine] * model.uses
     nothing = np.full(model.num_jobs, -1, dtype=np.int64)
-    rounded = _one_by_one(model, reduced) if begin is None else lowered.choice(begin)
+    rounded, whole = nothing.copy(), nothing.copy()
+    if begin is not None:
+        for choice, part in ((rounded, 0.5), (whole, 1 - 1e-6)):
+            taken = np.flatnonzero(begin > part)
+            choice[model.job_of_option()[taken]] = taken
     best: NDArray[np.int64] | None = None
-    for cost in (reduced, sign * model.values):
-        choice = rounded.copy()
+    many = begin is None or model.num_options > _MANY
+    begun = [(reduced, _one_by_one(model, reduced, whole))] if many else []
+    for cost, choice in (*begun, (reduced, rounded.copy()), (sign * model.values, rounded.copy())):
         missing = np.flatnonzero(model.required & (choice < 0))
         order = np.lexsort((cost, model.job_of_option()))
         cheapest = order[np.minimum(model.offsets[:-1], max(order.size - 1, 0))] if order.size else order
@@ -247,35 +268,14 @@ def _first(
     return best
 
 
-def _one_price(model: Assignment) -> NDArray[np.float64]:
-    """Return the price of capacities at which jobs, each where it costs least, use what there is in all."""
-    cost = (-1.0 if model.goal == "value" else 1.0) * model.values
-    uses = np.where(model.limited[model.machine], model.uses, 0).astype(np.float64)
-    sizes = np.diff(model.offsets)
-    filled = np.flatnonzero(sizes)
-    segment, room = model.offsets[:-1][filled], float(model.capacities[model.limited].sum())
-
-    def used(price: float) -> float:
-        reduced = cost + price * uses
-        least = np.minimum.reduceat(reduced, segment)
-        own = np.minimum.reduceat(np.where(reduced <= np.repeat(least, sizes[filled]), uses, np.inf), segment)
-        return float(own[model.required[filled] | (least < 0)].sum())
-
-    low, high = 0.0, (float(np.ptp(cost)) + 1.0) / max(float(uses[uses > 0].min(initial=np.inf)), 1.0)
-    for _ in range(_HALVED if used(0.0) > room else 0):
-        middle = (low + high) / 2
-        low, high = (middle, high) if used(middle) > room else (low, middle)
-    return np.where(model.limited, high if low > 0 else 0.0, 0.0)
-
-
-def _one_by_one(model: Assignment, cost: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Place jobs where they cost least of where they fit, the greatest least share of a capacity first."""
-    choice = np.full(model.num_jobs, -1, dtype=np.int64)
-    room = np.where(model.limited, model.capacities, np.iinfo(np.int64).max)
+def _one_by_one(model: Assignment, cost: NDArray[np.float64], choice: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Place the others where they cost least of where they fit, the greatest least share of room first."""
+    choice = choice.copy()
+    room = np.where(model.limited, model.capacities - model.used(choice), np.iinfo(np.int64).max)
     share = model.uses / np.maximum(room, 1)[model.machine]
     least = np.full(model.num_jobs, np.inf)
     np.minimum.at(least, model.job_of_option(), share)
-    for job in np.argsort(-least, kind="stable").tolist():
+    for job in [job for job in np.argsort(-least, kind="stable").tolist() if choice[job] < 0]:
         rows = slice(int(model.offsets[job]), int(model.offsets[job + 1]))
         on = model.machine[rows]
         price = np.where(model.uses[rows] <= room[on], cost[rows], np.inf)
@@ -308,12 +308,12 @@ def _descended(call: AssignmentCall, choice: NDArray[np.int64]) -> NDArray[np.in
 
 def _branch(
     call: AssignmentCall,
-    lowered: LoweredAssignment,
     best: NDArray[np.int64] | None,
     bound: float,
     prices: NDArray[np.float64],
 ) -> Outcome:
     model, options, clock = call.model, call.options, call.clock
+    lowered = lower_assignment(model)
     allowed = None if best is None else _kept(model, prices, model.objective(best))
     start = None if best is None else lowered.point(best)
     if allowed is not None and start is not None:

@@ -24,7 +24,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import weak_duality_bound
 from apportion.models.lowering import LoweredAssignment, lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall
-from apportion.solvers.assignment.mip import Relaxation, Unsolved, relax
+from apportion.solvers.assignment.relaxation import Relaxation, Unsolved, relax
 from apportion.solvers.general.guard import check_engines
 
 __all__ = ["LARGEST", "divided", "solve", "start"]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from numpy.typing import NDArray
 from apportion.core.outcome import Outcome, Termination
 from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
-from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment.call import AssignmentCall, no_placement
-from apportion.solvers.assignment.mip import RELAXED, Unsolved, relax, relieve
+from apportion.solvers.assignment.mip import relieve
+from apportion.solvers.assignment.relaxation import RELAXED, Relaxed, relaxed
 from apportion.solvers.makespan.by_pools import on_pools
 from apportion.solvers.makespan.by_tree import (
     MakespanSearch,
@@ -34,11 +33,8 @@ from apportion.solvers.search.slices import Slices
 
 __all__ = [
     "Descent",
-    "Relaxed",
-    "balanced",
     "first_schedules",
     "list_schedule",
-    "relaxed",
     "rounded",
     "solve",
     "start",
@@ -108,102 +104,12 @@ class Descent:
         self.placed[job] = machine
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Relaxed:
-    """What the linear relaxation says, of all entries or of those near good weights.
-
-    Attributes
-    ----------
-    weights
-        float64 [machines] >= 0 of sum 1: what the machines' time weighs in a bound.
-    point
-        float64 [entries], an optimum; ``None`` where HiGHS has none.
-    longest
-        Its makespan, which is a bound only of all entries.
-    said_infeasible
-        Whether HiGHS says that there is no point, which a proof of ours may confirm.
-    """
-
-    weights: NDArray[np.float64]
-    point: NDArray[np.float64] | None = None
-    longest: float = math.nan
-    said_infeasible: bool = False
-
-
-_MANY, _NEAR = 20_000, 8
-"""Entries above which the relaxation has at most so many of a job: those that good weights make cheapest."""
-_STEPS, _STALLED = 200, 8
-"""Steps towards good weights, and steps without a better bound after which they begin again, half as long."""
-
-
-def relaxed(
-    model: Assignment, seconds: float | None = None, over: Callable[[], bool] = lambda: False
-) -> Relaxed:
-    """Solve the linear relaxation, of many entries without capacities over those near good weights."""
-    weights = np.full(model.num_machines, 1.0 / model.num_machines)
-    kept = np.arange(model.num_options)
-    if kept.size > _MANY and not model.limited.any():
-        work = model.values * model.gpus / model.counts[model.machine]
-        weights = balanced(model, work, over)
-        owner = model.job_of_option()
-        order = np.lexsort((work * weights[model.machine], owner))
-        kept = np.sort(order[kept - model.offsets[owner] < _NEAR])
-    lowered = lower_assignment(model.of_options(kept))
-    found = relax(lowered.model, seconds)
-    if isinstance(found, Unsolved):
-        return Relaxed(weights, said_infeasible=found.said_infeasible)
-    point = np.zeros(model.num_options)
-    point[kept] = found.point[:-1]
-    duals = np.maximum(-found.of(lowered.model, "load"), 0.0) * model.counts
-    if not duals.sum() > 0:
-        duals = model.counts.astype(np.float64)
-    known = duals / duals.sum(), weights
-    best = known[0] if kept.size == model.num_options else max(known, key=partial(_bound, model))
-    return Relaxed(best, point, found.objective)
-
-
-def balanced(model: Assignment, work: NDArray[np.float64], over: Callable[[], bool]) -> NDArray[np.float64]:
-    """Return weights of the machines, of sum 1, under which the bound on the makespan is near its best.
-
-    Where every job runs where its weighted work is least, the busier a machine is the more it is to weigh:
-    exponentiated gradient (Kivinen and Warmuth, *Information and Computation* 132, 1997) with steps of
-    Polyak's length towards a bound that is a little better than the best so far.
-    """
-    first, machine, owner = model.offsets[:-1], model.machine, model.job_of_option()
-    work = work / max(float(work.max(initial=0.0)), 1e-300)
-    best = weights = np.full(model.num_machines, 1.0 / model.num_machines)
-    least, more, stalled = 0.0, 0.1, 0
-    for _ in range(_STEPS):
-        cost = work * weights[machine]
-        cheapest = np.minimum.reduceat(cost, first)
-        chosen = np.flatnonzero(cost == cheapest[owner])  # of equal ones each has a part
-        part = work[chosen] / np.bincount(owner[chosen])[owner[chosen]]
-        load = np.bincount(machine[chosen], weights=part, minlength=weights.size)
-        bound, stalled = float(cheapest.sum()), stalled + 1
-        if bound > least * 1.0001:
-            best, least, stalled = weights, bound, 0
-        elif stalled == _STALLED:
-            weights, more, stalled = best, 0.5 * more, 0
-        uneven = load - bound
-        variance = float(weights @ uneven**2)
-        if variance <= 0.0 or over():
-            break
-        step = ((1.0 + more) * least - bound) / variance
-        weights = weights * np.exp(np.clip(step * uneven, -1.0, 1.0))
-        weights = weights / weights.sum()
-    return best
-
-
-def _bound(model: Assignment, weights: NDArray[np.float64]) -> float:
-    return filtered_work(model, pooled(model, weights))
-
-
 def start(model: Assignment) -> tuple[NDArray[Any] | None, NDArray[np.float64] | None]:
     """Return a feasible point and prices for a general solver, each ``None`` where there is none."""
     near = relaxed(model)
     found = first_schedules(model, near)
     best = min(found, key=model.objective) if found else None
-    return best, None if near.point is None else pooled(model, near.weights)
+    return best, None if near.point is None else pooled(model, near.prices)
 
 
 def first_schedules(
@@ -216,7 +122,7 @@ def first_schedules(
     """
     found = [list_schedule(model, order) for order in (0, 1)]
     if near.point is not None:
-        found.append(rounded(model, near.point, near.longest))
+        found.append(rounded(model, near.point, near.objective))
     relieved = (relieve(model, choice, model.values, over) for choice in found)
     return [choice for choice in relieved if choice is not None]
 
@@ -279,7 +185,7 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
             raw_status="prices show that the capacities cannot hold the jobs",
             bound_source="multipliers",
         )
-    prices = pooled(model, near.weights)
+    prices = pooled(model, near.prices)
     call.best.bound = bound_of(model, prices)
     found = first_schedules(model, near, clock.late)
     single = not (model.counts > 1).any()
@@ -288,7 +194,7 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     if single and not model.limited.any():
         descent = Descent(model)
         found.extend([descent.run(choice, clock.late) for choice in found])
-    return _by_tree(call, found, near.weights) if fits(model) else on_pools(call, found, prices)
+    return _by_tree(call, found, near.prices) if fits(model) else on_pools(call, found, prices)
 
 
 def _by_tree(call: AssignmentCall, found: list[NDArray[np.int64]], weights: NDArray[np.float64]) -> Outcome:

@@ -294,6 +294,18 @@ PATHS = _table(
         wants="sum",
     ),
     Path(
+        "near-entries",
+        ("matching", "assignment"),
+        {
+            "apportion.solvers.assignment.relaxation:_MANY": -1,
+            "apportion.solvers.assignment.relaxation:_NEAR": 1,
+            "apportion.solvers.assignment.relaxation:_MORE": 1,
+            "apportion.solvers.generalised_assignment.least_cost:_MANY": -1,
+        },
+        witness="apportion.solvers.assignment.relaxation:good_prices",
+        wants="sum",
+    ),
+    Path(
         "no-compiled-tree",
         ("matching", "assignment"),
         {

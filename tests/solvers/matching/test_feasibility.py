@@ -8,7 +8,8 @@ import pytest
 import apportion
 from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
-from apportion.solvers.assignment.mip import Unsolved
+from apportion.solvers.assignment import relaxation
+from apportion.solvers.assignment.relaxation import Unsolved, relaxed
 from apportion.solvers.generalised_assignment import least_cost
 from apportion.solvers.generalised_assignment.least_cost import without_overflow
 
@@ -108,9 +109,9 @@ def test_without_a_relaxation_jobs_are_placed_at_one_price(
     solved = apportion.solve(model, work_limit=3)
     assert solved.objective is not None and solved.bound is not None
     unsolved = Unsolved(Termination.TIME_LIMIT, "Time limit reached")
-    monkeypatch.setattr(least_cost, "relax", lambda *args: unsolved)
-    price = least_cost._one_price(model)
-    choice = least_cost._one_by_one(model, model.values + price[model.machine] * model.uses)
+    monkeypatch.setattr(relaxation, "relax", lambda *args: unsolved)
+    price, nobody = relaxed(model).prices, np.full(model.num_jobs, -1, dtype=np.int64)
+    choice = least_cost._one_by_one(model, model.values + price[model.machine] * model.uses, nobody)
     assert (choice < 0).mean() < 0.05
     placed = apportion.solve(model, work_limit=1)
     assert placed.objective is not None and placed.bound is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,9 +12,12 @@ import apportion
 from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances.matching.generator import generate_cluster, generate_unrelated
 from apportion.models.assignment import Assignment
-from apportion.models.assignment_bounds import filtered_work, pooled
+from apportion.models.assignment_bounds import filtered_work, machine_bound, pooled
 from apportion.models.lowering import lower_assignment
-from apportion.solvers.assignment.mip import Relaxation, relax
+from apportion.solvers.assignment import relaxation
+from apportion.solvers.assignment.relaxation import Relaxation, good_prices, relax, relaxed
+from apportion.solvers.generalised_assignment import least_cost
+from apportion.solvers.generalised_assignment.by_tree import TreeSearch, fits_in_parts
 from apportion.solvers.makespan import least_makespan
 from apportion.solvers.search.assignment_tree import available
 
@@ -32,30 +36,94 @@ def test_a_makespan_of_near_entries_is_relaxed_as_that_of_all(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = _model(kind, 5)
-    monkeypatch.setattr(least_makespan, "_MANY", model.num_options)
-    every = least_makespan.relaxed(model)
+    monkeypatch.setattr(relaxation, "_MANY", model.num_options)
+    every = relaxed(model)
     full = relax(lower_assignment(model).model)
     assert isinstance(full, Relaxation)
-    assert every.longest == full.objective
-    monkeypatch.setattr(least_makespan, "_MANY", 0)
-    near = least_makespan.relaxed(model)
+    assert every.objective == full.objective
+    monkeypatch.setattr(relaxation, "_MANY", 0)
+    near = relaxed(model)
     assert near.point is not None
     assert (np.add.reduceat(near.point > 0, model.offsets[:-1]) <= 8).all()
     assert np.allclose(np.add.reduceat(near.point, model.offsets[:-1]), 1.0)
-    assert full.objective <= near.longest * (1 + 1e-9) <= full.objective * 1.02
+    assert full.objective <= near.objective * (1 + 1e-9) <= full.objective * 1.02
     least = full.objective * (0.85 if kind == "machines" else 0.97)
-    assert least <= filtered_work(model, pooled(model, near.weights))
+    assert least <= filtered_work(model, pooled(model, near.prices))
 
 
 def test_a_job_may_have_one_entry_and_all_entries_may_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(least_makespan, "_MANY", 0)
+    monkeypatch.setattr(relaxation, "_MANY", 0)
     machine, offsets = np.array([0, 0, 1, 1]), np.array([0, 1, 3, 4])
     for times, least in (([3.0, 2.0, 4.0, 1.0], 5.0), ([0.0] * 4, 0.0), ([1e9, 1.0, 1.0, 1e-3], 1e9)):
         model = Assignment.from_arrays("makespan", np.array(times), machine, offsets, 2)
-        near = least_makespan.relaxed(model)
+        near = relaxed(model)
         assert near.point is not None
-        assert np.isfinite(near.weights).all()
-        assert model.objective(least_makespan.rounded(model, near.point, near.longest)) == least
+        assert np.isfinite(near.prices).all()
+        assert model.objective(least_makespan.rounded(model, near.point, near.objective)) == least
+
+
+def _assigned(goal: Literal["cost", "value"], seed: int, required: bool) -> Assignment:
+    """120 jobs on 15 machines as law d has them, each machine counting in a unit of its own."""
+    rng = np.random.default_rng(seed)
+    use = rng.integers(5, 100, (120, 15))
+    cost = np.maximum(1, 111 - use + rng.integers(-10, 11, use.shape)).astype(np.float64)
+    unit = rng.integers(1, 40, 15)
+    machine, offsets = np.tile(np.arange(15), 120), np.arange(0, 1801, 15)
+    capacities = (0.8 * use.sum(axis=0) / 15).astype(np.int64) * unit
+    uses = (use * unit).ravel()
+    return Assignment.from_arrays(
+        goal, cost.ravel(), machine, offsets, 15, capacities=capacities, uses=uses, required=required
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("goal", "required"), [("cost", True), ("value", True), ("value", False)])
+def test_an_assignment_of_near_entries_is_relaxed_as_that_of_all(
+    goal: Literal["cost", "value"], required: bool, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = _assigned(goal, seed, required)
+    full = relax(lower_assignment(model).model)
+    assert isinstance(full, Relaxation)
+    monkeypatch.setattr(relaxation, "_MANY", 0)
+    near = relaxed(model)
+    assert near.point is not None
+    assert np.count_nonzero(near.point) < 2 * model.num_jobs
+    assert near.objective == pytest.approx(full.objective, rel=1e-6)
+    assert machine_bound(model, near.prices) == pytest.approx(full.objective, rel=1e-6)
+    plain = machine_bound(model, good_prices(model))
+    assert abs(plain - full.objective) <= 0.05 * full.objective
+
+
+def test_without_room_or_time_there_are_prices_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relaxation, "_MANY", 0)
+    model = replace(_assigned("cost", 1, True), capacities=np.full(15, 60, dtype=np.int64))
+    none = relaxed(model)
+    assert none.said_infeasible
+    late = relaxed(_assigned("cost", 1, True), 1e-9, lambda: True)
+    assert late.point is None and not late.said_infeasible
+    assert (late.prices > 0).all()
+
+
+@pytest.mark.skipif(not available(), reason="without the tree there are no trees over some machines")
+def test_machines_are_searched_some_at_a_time_where_all_are_too_many() -> None:
+    model = _assigned("cost", 2, True)
+    assert fits_in_parts(model)
+    begun, prices = least_cost.greedy_and_prices(model)
+    assert begun is not None and prices is not None
+    met: list[float] = []
+    found = TreeSearch(model, prices).run(
+        begun,
+        0.0,
+        20_000,
+        0,
+        lambda: False,
+        lambda choice, _: met.append(model.objective(choice)),
+        deciding=False,
+    )
+    assert found.choice is not None and not found.closed
+    assert model.check(found.choice).feasible
+    assert met[-1] == model.objective(found.choice) < model.objective(begun)
+    assert met == sorted(met, reverse=True)
 
 
 @pytest.mark.skipif(not available(), reason="the tree of machines in Python takes minutes")

@@ -14,10 +14,11 @@ from apportion.core.options import SolveOptions
 from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.models.assignment import Assignment
 from apportion.models.packing import pool_ends
+from apportion.solvers.assignment.relaxation import relaxed
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
 from apportion.solvers.makespan import list_search
-from apportion.solvers.makespan.least_makespan import relaxed, rounded
+from apportion.solvers.makespan.least_makespan import rounded
 from apportion.solvers.makespan.list_search import ListSearch
 from tests.budgets import examples
 
@@ -140,8 +141,8 @@ def test_a_job_that_outlasts_all_others_where_the_relaxation_puts_it_is_placed_a
     model = Assignment.from_arrays("makespan", times.ravel(), machine, offsets, 2, counts=4)
     near = relaxed(model)
     assert near.point is not None
-    assert near.longest < 25.0
-    assert model.objective(rounded(model, near.point, near.longest)) == 40.0
+    assert near.objective < 25.0
+    assert model.objective(rounded(model, near.point, near.objective)) == 40.0
 
 
 def test_one_that_closes_ends_it_at_once() -> None:
