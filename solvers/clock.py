@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from time import perf_counter, thread_time
 
 from apportion.core.options import SolveOptions
@@ -88,6 +89,14 @@ class Clock:
     def uncounted(self) -> float | None:
         """Seconds that a solver which counts nothing may take; ``None`` for no limit, or where `counted`."""
         return None if self.counted else self.seconds_left
+
+    def late_in(self, share: float) -> Callable[[], bool]:
+        """Return what says whether a share of the time left is over: all of it where `counted`."""
+        left = self.uncounted
+        if left is None:
+            return self.late
+        until = self.seconds + share * left
+        return lambda: self.seconds >= until
 
     @property
     def work_left(self) -> int | None:

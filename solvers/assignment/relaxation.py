@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apportion.core.errors import BackendUnavailable
+from apportion.core.options import SolveOptions
 from apportion.core.outcome import Termination
 from apportion.models.assignment import Assignment
 from apportion.models.linear import LinearModel
 from apportion.models.lowering import lower_assignment
+from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import LONG, call
 
 __all__ = ["RELAXED", "Relaxation", "Relaxed", "Unsolved", "good_prices", "relax", "relaxed"]
@@ -139,36 +140,33 @@ _HALVED = 20
 """How often the interval of one price of all capacities is halved."""
 _MANY, _NEAR, _MORE = 20_000, 8, 4
 """Entries above which the relaxation has so many of a job at first, and so many more in a round."""
-_PRICED = 0.2
-"""Share of its time in which prices are looked for."""
+_PRICED = 0.1
+"""Share of the time left in which prices are looked for."""
 _ROUNDS, _WIDER, _CLOSE = 6, 4, 1e-7
 """Rounds at most; how many times as many entries a job has where the first fit nowhere; and how close to the
 optimum over these entries a bound ends them."""
 
 
-def relaxed(
-    model: Assignment, seconds: float | None = None, over: Callable[[], bool] = lambda: False
-) -> Relaxed:
+def relaxed(model: Assignment, clock: Clock | None = None) -> Relaxed:
     """Solve the linear relaxation of an assignment in which every job has an entry.
 
     Parameters
     ----------
     model
         The assignment; without shares.
-    seconds
-        Time limit; ``None`` for none.
-    over
-        Whether the time of the call is over.
+    clock
+        Of the call, of which a share is taken; all that is left where decisions do not go by the clock.
+        ``None`` for no limit.
     """
-    until = None if seconds is None else perf_counter() + seconds
+    clock = Clock(SolveOptions()) if clock is None else clock
+    share = None if clock.uncounted is None else clock.seconds + RELAXED * clock.uncounted
 
     def left() -> float | None:
-        return None if until is None else until - perf_counter()
+        return clock.seconds_left if share is None else share - clock.seconds
 
     some = model.num_options > _MANY and bool(np.diff(model.offsets).all())
     if some and not (model.goal == "makespan" and model.limited.any()):
-        soon = None if seconds is None else perf_counter() + _PRICED * seconds
-        prices = good_prices(model, lambda: over() or (soon is not None and perf_counter() >= soon))
+        prices = good_prices(model, clock.late_in(_PRICED))
         found = _generated(model, prices, left)
         if not found.said_infeasible:
             return found

@@ -23,8 +23,7 @@ from apportion.solvers.assignment.mip import (
     repaired,
     trusted,
 )
-from apportion.solvers.assignment.relaxation import RELAXED, relaxed
-from apportion.solvers.clock import Clock
+from apportion.solvers.assignment.relaxation import relaxed
 from apportion.solvers.general.guard import check_engines
 from apportion.solvers.generalised_assignment.by_tree import Descent, TreeSearch, fits, fits_in_parts
 
@@ -129,8 +128,7 @@ _SEARCHABLE = 2_000
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     """Solve a generalised assignment, from a feasible choice or ``None``."""
     model, clock = call.model, call.clock
-    left = clock.seconds_left
-    near = relaxed(model, None if left is None else RELAXED * left, clock.late)
+    near = relaxed(model, clock)
     if near.said_infeasible and no_placement(model, clock.seconds_left):
         return Outcome(
             termination=Termination.INFEASIBLE,
@@ -140,7 +138,7 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     prices = near.prices
     bound = _whole_bound(model, machine_bound(model, prices))
     call.best.bound = bound
-    best = _better(model, start, _first(model, near.point, prices, _late_soon(clock)))
+    best = _better(model, start, _first(model, near.point, prices, clock.late_in(_ROUNDED_SHARE)))
     if best is not None and clock.late():
         return _outcome(model, best, bound, prices, Termination.TIME_LIMIT, "placed one by one", 0)
     if fits(model):
@@ -153,9 +151,8 @@ def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     if best is not None and not call.closes(model.objective(best)):
         call.offer(best)
         best = _descended(call, best)
-    left = clock.seconds_left
-    if best is not None and left is not None and fits_in_parts(model):
-        best = _in_parts(call, best, prices, clock.seconds + _PARTS_SHARE * left)
+    if best is not None and clock.uncounted is not None and fits_in_parts(model):
+        best = _in_parts(call, best, prices)
     if best is not None:
         call.offer(best)
         if call.closes(model.objective(best)):
@@ -197,24 +194,17 @@ def _by_tree(
     return replace(outcome, row_multipliers=found.row_multipliers)
 
 
-def _late_soon(clock: Clock) -> Callable[[], bool]:
-    """Return what says whether a share of the time left is over, at a limit by the clock."""
-    left = clock.seconds_left
-    until = math.inf if left is None else clock.seconds + _ROUNDED_SHARE * left
-    return lambda: clock.late() or clock.seconds >= until
-
-
 def _in_parts(
-    call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64], until: float
+    call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return a choice that trees over a few machines improve, until so many seconds of the clock."""
+    """Return a choice that trees over a few machines improve, in a share of the time left."""
     clock, options = call.clock, call.options
     found = TreeSearch(call.model, prices).run(
         best,
         options.gap,
         clock.work_left,
         options.seed,
-        lambda: clock.late() or clock.seconds >= until,
+        clock.late_in(_PARTS_SHARE),
         lambda choice, _: call.offer(choice),
         options.threads,
         deciding=False,

@@ -20,7 +20,7 @@ from apportion.models.assignment import Assignment, in_turn
 from apportion.models.assignment_bounds import counting_bound, filtered_work, pooled
 from apportion.solvers.assignment.call import AssignmentCall, no_placement
 from apportion.solvers.assignment.mip import relieve
-from apportion.solvers.assignment.relaxation import RELAXED, Relaxed, relaxed
+from apportion.solvers.assignment.relaxation import Relaxed, relaxed
 from apportion.solvers.makespan.by_pools import on_pools
 from apportion.solvers.makespan.by_tree import (
     MakespanSearch,
@@ -176,8 +176,7 @@ def _placed(model: Assignment, choice: NDArray[np.int64], jobs: NDArray[np.int64
 def solve(call: AssignmentCall, start: NDArray[np.int64] | None) -> Outcome:
     """Solve the makespan of a call, from a feasible point or ``None``."""
     model, clock = call.model, call.clock
-    left = clock.seconds_left
-    near = relaxed(model, None if left is None else RELAXED * left, clock.late)
+    near = relaxed(model, clock)
     failed = near.said_infeasible and model.limited.any() and not clock.late()
     if failed and no_placement(model, clock.seconds_left):
         return Outcome(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Self
 
@@ -403,7 +402,7 @@ class _Run:
             self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
             self._near_start(menus, dual.multipliers, start)
-            late = self._late_soon()
+            late = self._clock.late_in(_REPAIR_SHARE)
         first = dual.choices[-1:] if self._quick and not sparse else dual.choices
         near_choices(menus, top, dual.multipliers, first, self._best, late)
         self._mark("repair")
@@ -466,14 +465,6 @@ class _Run:
         """Offer a choice near a start that does not fit."""
         if start is not None and np.shape(start) == (menus.num_jobs,):
             near_start(menus, weights, np.asarray(start, dtype=np.int64), self._best, self._clock.late)
-
-    def _late_soon(self) -> Callable[[], bool]:
-        """Return what says whether a share of the time left is over, at a limit by the clock."""
-        clock, left = self._clock, self._clock.uncounted
-        if left is None:
-            return clock.late
-        until = clock.seconds + _REPAIR_SHARE * left
-        return lambda: clock.seconds >= until
 
     def greedy_at_last(self) -> None:
         """Offer the choices by density where the limit is too short for others to be surely as good."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import apportion
+from apportion.core.options import SolveOptions
 from apportion.formulations.matching.by_machine import MatchingByMachine
 from apportion.instances.matching.generator import generate_cluster, generate_unrelated
 from apportion.models.assignment import Assignment
@@ -16,6 +17,7 @@ from apportion.models.assignment_bounds import filtered_work, machine_bound, poo
 from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment import relaxation
 from apportion.solvers.assignment.relaxation import Relaxation, good_prices, relax, relaxed
+from apportion.solvers.clock import Clock
 from apportion.solvers.generalised_assignment import least_cost
 from apportion.solvers.generalised_assignment.by_tree import TreeSearch, fits_in_parts
 from apportion.solvers.makespan import least_makespan
@@ -99,7 +101,7 @@ def test_without_room_or_time_there_are_prices_all_the_same(monkeypatch: pytest.
     model = replace(_assigned("cost", 1, True), capacities=np.full(15, 60, dtype=np.int64))
     none = relaxed(model)
     assert none.said_infeasible
-    late = relaxed(_assigned("cost", 1, True), 1e-9, lambda: True)
+    late = relaxed(_assigned("cost", 1, True), Clock(SolveOptions(time_limit=1e-9)))
     assert late.point is None and not late.said_infeasible
     assert (late.prices > 0).all()
 
