@@ -267,7 +267,8 @@ def good_prices(model: Assignment, over: Callable[[], bool] = lambda: False) -> 
     size, prices = np.maximum(loads.room, 1.0), _even(model)
     if not loads.is_time:
         known = _one_price(model, np.ones(size.size)), _one_price(model, 1.0 / size)
-        prices = max(known, key=lambda one: loads.at(one)[0])
+        lowest = np.where(model.limited, 1e-3 * float(np.ptp(loads.cost)) / size, 0.0)
+        prices = np.maximum(max(known, key=lambda one: loads.at(one)[0]), lowest)
     (least, load), best, ahead, stalled = loads.at(prices), prices, _AHEAD, 0
     bound = least
     for _ in range(_STEPS):
