@@ -214,12 +214,14 @@ class _Loads:
             time = model.values * model.gpus / model.counts[model.machine]
             self.unit = float(time.max()) or 1.0
             self.use, self.cost = time / self.unit, np.zeros(model.num_options)
-            self.room = np.zeros(model.num_machines)
+            self.room, self.binds = np.zeros(model.num_machines), np.ones(model.num_machines, dtype=np.bool_)
         else:
             self.unit = 1.0
-            self.use = np.where(model.limited[model.machine], model.uses, 0).astype(np.float64)
             self.cost = (-1.0 if model.goal == "value" else 1.0) * model.values
-            self.room = np.where(model.limited, model.capacities, 0).astype(np.float64)
+            most = np.bincount(model.machine, weights=model.uses, minlength=model.num_machines)
+            self.binds = model.limited & (most > model.capacities)  # what holds all jobs has no price
+            self.use = np.where(self.binds[model.machine], model.uses, 0).astype(np.float64)
+            self.room = np.where(self.binds, model.capacities, 0).astype(np.float64)
 
     def reduced(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [entries]: what they cost with what they use."""
@@ -267,8 +269,8 @@ def good_prices(model: Assignment, over: Callable[[], bool] = lambda: False) -> 
     size, prices = np.maximum(loads.room, 1.0), _even(model)
     if not loads.is_time:
         known = _one_price(model, np.ones(size.size)), _one_price(model, 1.0 / size)
-        lowest = np.where(model.limited, 1e-3 * float(np.ptp(loads.cost)) / size, 0.0)
-        prices = np.maximum(max(known, key=lambda one: loads.at(one)[0]), lowest)
+        lowest = 1e-3 * float(np.ptp(loads.cost)) / size
+        prices = np.maximum(max(known, key=lambda one: loads.at(one)[0]), lowest) * loads.binds
     (least, load), best, ahead, stalled = loads.at(prices), prices, _AHEAD, 0
     bound = least
     for _ in range(_STEPS):

@@ -198,18 +198,25 @@ def _in_parts(
     call: AssignmentCall, best: NDArray[np.int64], prices: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return a choice that trees over a few machines improve, in a share of the time left."""
-    clock, options = call.clock, call.options
+    clock, options, late = call.clock, call.options, call.clock.late_in(_PARTS_SHARE)
+    call.offer(best)
+
+    def over() -> bool:
+        return late() or (call.best.objective is not None and call.closes(call.best.objective))
+
     found = TreeSearch(call.model, prices).run(
         best,
         options.gap,
         clock.work_left,
         options.seed,
-        clock.late_in(_PARTS_SHARE),
+        over,
         lambda choice, _: call.offer(choice),
         options.threads,
         deciding=False,
     )
     clock.charge(found.nodes)
+    if found.interrupted:
+        raise KeyboardInterrupt
     return best if found.choice is None else found.choice
 
 

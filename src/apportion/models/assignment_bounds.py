@@ -69,10 +69,12 @@ def pooled(model: Assignment, prices: NDArray[np.float64]) -> NDArray[np.float64
 def lagrangian_bound(model: Assignment, multipliers: NDArray[np.float64]) -> float | None:
     """Return ``lambda . C + sum_j max_i (v_ji - lambda_i u_ji)``, mirrored for costs, rounded outward.
 
-    ``None`` where the rounding would show.
+    ``None`` where the rounding would show, or what is paid for is more than 64 bits hold.
     """
     price = np.zeros(len(model.pool_names))
     price[model.priced] = multipliers
+    if (price[model.pool][model.capacities == 2**63 - 1] > 0).any():
+        return None
     total, margin = _priced(model, price[model.pool])
     return _outward(model, total, margin) if margin <= _LOOSEST * abs(total) < math.inf else None
 

@@ -10,17 +10,20 @@ import pytest
 
 import apportion
 from apportion.core.options import SolveOptions
+from apportion.core.outcome import Termination
 from apportion.formulations.matching.by_machine import MatchingByMachine
+from apportion.instances import MatchingEntry, MatchingInstance, MatchingJob, MatchingMachine
 from apportion.instances.matching.generator import generate_cluster, generate_unrelated
 from apportion.models.assignment import Assignment
-from apportion.models.assignment_bounds import filtered_work, machine_bound, pooled
+from apportion.models.assignment_bounds import filtered_work, machine_bound, pooled, weak_duality_bound
 from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment import relaxation
 from apportion.solvers.assignment.relaxation import Relaxation, good_prices, relax, relaxed
 from apportion.solvers.clock import Clock
-from apportion.solvers.generalised_assignment import least_cost
+from apportion.solvers.generalised_assignment import by_tree, least_cost
 from apportion.solvers.generalised_assignment.by_tree import TreeSearch, fits_in_parts
 from apportion.solvers.makespan import least_makespan
+from apportion.solvers.search import slices
 from apportion.solvers.search.assignment_tree import available
 
 POOLS = {f"pool {i}": 4 * (1 + i % 3) for i in range(12)}
@@ -96,6 +99,21 @@ def test_an_assignment_of_near_entries_is_relaxed_as_that_of_all(
     assert abs(plain - full.objective) <= 0.05 * full.objective
 
 
+def test_what_a_pool_beyond_64_bits_is_paid_for_is_counted_exactly() -> None:
+    """The model cuts its capacity off, which no plan reaches but a price of it would show."""
+    model = MatchingByMachine(
+        MatchingInstance(
+            "1",
+            "cost",
+            (MatchingMachine("m", count=25_000, capacity=31_250_000_000_000_000),),
+            (MatchingJob("j", {"m": MatchingEntry(cost=-4.0)}),),
+        )
+    ).model
+    assert weak_duality_bound(model, np.zeros(1)) == pytest.approx(-4.0)
+    assert weak_duality_bound(model, np.full(1, 1e-28)) is None
+    assert not good_prices(model).any()
+
+
 def test_without_room_or_time_there_are_prices_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relaxation, "_MANY", 0)
     model = replace(_assigned("cost", 1, True), capacities=np.full(15, 60, dtype=np.int64))
@@ -126,6 +144,29 @@ def test_machines_are_searched_some_at_a_time_where_all_are_too_many() -> None:
     assert model.check(found.choice).feasible
     assert met[-1] == model.objective(found.choice) < model.objective(begun)
     assert met == sorted(met, reverse=True)
+
+
+@pytest.mark.skipif(not available(), reason="without the tree there are no trees over some machines")
+@pytest.mark.parametrize("gap", [0.0, 0.2])
+def test_ctrl_c_and_a_gap_end_what_is_searched_some_at_a_time(
+    gap: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_tree, "_PAIRS", -1)
+    monkeypatch.setattr(least_cost, "_SEARCHABLE", -1)
+    turns = 0
+
+    def struck(own: slices.Slices, trees: list[object], _: int) -> list[None]:
+        nonlocal turns
+        turns += 1
+        own.interrupted = True
+        return [None] * len(trees)
+
+    monkeypatch.setattr(slices.Slices, "run_each", struck)
+    solution = apportion.solve(_assigned("cost", 2, True), gap=gap, time_limit=60)
+    assert solution.objective is not None and solution.bound is not None
+    assert turns == (gap == 0.0)
+    ended = Termination.GAP_REACHED if gap else Termination.INTERRUPTED
+    assert solution.termination is ended
 
 
 @pytest.mark.skipif(not available(), reason="the tree of machines in Python takes minutes")
