@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from apportion.formulations.protocol import Plan
 from apportion.instances.matching import MatchingInstance, MatchingMachine
-from apportion.models.assignment import Assignment, in_turn
+from apportion.models.assignment import LARGEST_ROOM, Assignment, in_turn
 from apportion.models.lowering import LoweredAssignment, OptionLabels, lower_assignment
 from apportion.models.packing import pack
 
@@ -144,8 +144,6 @@ def slots(uses: Sequence[int], gpus: Sequence[int], count: int, capacity: int) -
     return places
 
 
-_LARGEST_ROOM = 2**63 - 1
-"""What a pool kept in sum holds at most: no sum of uses reaches it, and it fits 64 bits."""
 _LARGEST_EXPANSION = 40_000
 """Entries up to which pools are taken apart into machines."""
 
@@ -195,7 +193,7 @@ class MatchingByMachine:
             machine,
             np.concatenate(([0], np.cumsum(rows))).astype(np.int64),
             len(units),
-            uses=np.minimum(entries.uses[entry], _LARGEST_ROOM // held) * held,
+            uses=np.minimum(entries.uses[entry], LARGEST_ROOM // held) * held,
             gpus=entries.gpus[entry],
             counts=np.array([1 if unit.index is not None else unit.pool.count for unit in units], np.int64),
             capacities=np.array([_room(unit, entries) for unit in units], np.int64),
@@ -383,7 +381,7 @@ def _room(unit: _Unit, entries: Entries) -> int:
         return 0
     step = int(entries.step[entries.number[unit.pool.id]])
     room = unit.pool.capacity - (unit.pool.capacity % step if step else 0)
-    return room if unit.index is not None else min(room * unit.pool.count, _LARGEST_ROOM)
+    return room if unit.index is not None else min(room * unit.pool.count, LARGEST_ROOM)
 
 
 def _units(instance: MatchingInstance, entries: Entries) -> Iterator[_Unit]:

@@ -23,7 +23,7 @@ from apportion.models.lowering import lower_assignment
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import LONG, call
 
-__all__ = ["RELAXED", "Relaxation", "Relaxed", "Unsolved", "good_prices", "relax", "relaxed"]
+__all__ = ["Loads", "Relaxation", "Relaxed", "Unsolved", "good_prices", "relax", "relaxed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,10 +71,6 @@ class Unsolved:
     def said_infeasible(self) -> bool:
         """Whether HiGHS says that there is no solution, which a proof of ours may confirm."""
         return self.termination in (Termination.INFEASIBLE, Termination.INFEASIBLE_OR_UNBOUNDED)
-
-
-RELAXED = 0.6
-"""Share of the time that a relaxation has where a plan must still be found."""
 
 
 def relax(
@@ -140,8 +136,8 @@ _HALVED = 20
 """How often the interval of one price of all capacities is halved."""
 _MANY, _NEAR, _MORE = 20_000, 8, 4
 """Entries above which the relaxation has so many of a job at first, and so many more in a round."""
-_PRICED = 0.1
-"""Share of the time left in which prices are looked for."""
+_RELAXED, _PRICED = 0.6, 0.1
+"""Shares of the time left that a relaxation has, as a plan must still be found, and the search for prices."""
 _ROUNDS, _WIDER, _CLOSE = 6, 4, 1e-7
 """Rounds at most; how many times as many entries a job has where the first fit nowhere; and how close to the
 optimum over these entries a bound ends them."""
@@ -159,20 +155,20 @@ def relaxed(model: Assignment, clock: Clock | None = None) -> Relaxed:
         ``None`` for no limit.
     """
     clock = Clock(SolveOptions()) if clock is None else clock
-    share = None if clock.uncounted is None else clock.seconds + RELAXED * clock.uncounted
+    until = None if clock.uncounted is None else clock.seconds + _RELAXED * clock.uncounted
 
     def left() -> float | None:
-        return clock.seconds_left if share is None else share - clock.seconds
+        return clock.seconds_left if until is None else until - clock.seconds
 
     some = model.num_options > _MANY and bool(np.diff(model.offsets).all())
     if some and not (model.goal == "makespan" and model.limited.any()):
-        prices = good_prices(model, clock.late_in(_PRICED))
-        found = _generated(model, prices, left)
-        if not found.said_infeasible:
-            return found
-        return _over(model, np.arange(model.num_options), found.prices, left())
-    fallback = _even(model) if model.goal == "makespan" else _one_price(model, np.ones(model.num_machines))
-    return _over(model, np.arange(model.num_options), fallback, left())
+        loads = Loads(model)
+        found = _generated(model, loads, good_prices(loads, clock.late_in(_PRICED)), left)
+        return _over(model, None, found.prices, left()) if found.said_infeasible else found
+    found = _over(model, None, _even(model), left())
+    if found.failed is None or model.goal == "makespan":
+        return found
+    return replace(found, prices=_one_price(model, np.ones(model.num_machines)))
 
 
 def _even(model: Assignment) -> NDArray[np.float64]:
@@ -180,20 +176,20 @@ def _even(model: Assignment) -> NDArray[np.float64]:
 
 
 def _over(
-    model: Assignment, kept: NDArray[np.int64], prices: NDArray[np.float64], seconds: float | None
+    model: Assignment, kept: NDArray[np.bool_] | None, prices: NDArray[np.float64], seconds: float | None
 ) -> Relaxed:
-    """Solve the relaxation over some entries; without an optimum, or its prices, those given are told."""
-    lowered = lower_assignment(model.of_options(kept))
+    """Solve the relaxation over some entries, or all; without an optimum's prices it has those given."""
+    lowered = lower_assignment(model if kept is None else model.of_options(np.flatnonzero(kept)))
     found = relax(lowered.model, seconds)
     if isinstance(found, Unsolved):
         return Relaxed(prices, failed=found)
     point = np.zeros(model.num_options)
-    point[kept] = found.point[: kept.size]
+    point[... if kept is None else kept] = found.point[: lowered.assignment.num_options]
     duals = np.zeros(model.num_machines)
     if model.goal == "makespan":
         duals = np.maximum(-found.of(lowered.model, "load"), 0.0) * model.counts
         if not duals.sum() > 0:
-            duals = model.counts.astype(np.float64) if kept.size == model.num_options else prices
+            duals = model.counts.astype(np.float64) if kept is None else prices
         duals = duals / duals.sum()
     else:
         own = found.of(lowered.model, "capacity")
@@ -201,14 +197,15 @@ def _over(
     return Relaxed(duals, point, found.objective)
 
 
-class _Loads:
+class Loads:
     """What prices of machines make of an assignment: what entries cost, who is where, and what is proven.
 
     Costs are what is minimised, beside a makespan none; uses are of a capacity, or of a machine's time.
     """
 
     def __init__(self, model: Assignment) -> None:
-        self._machine, self.owner, self._first = model.machine, model.job_of_option(), model.offsets[:-1]
+        self.model, self._machine, self._first = model, model.machine, model.offsets[:-1]
+        self.owner = model.job_of_option()
         self._required, self.is_time = model.required, model.goal == "makespan"
         if self.is_time:
             time = model.values * model.gpus / model.counts[model.machine]
@@ -258,15 +255,14 @@ _STEPS, _STALLED, _AHEAD, _GAINED = 200, 8, 0.1, 1e-4
 on from the best prices, half as long; and how much better a bound the first are directed at."""
 
 
-def good_prices(model: Assignment, over: Callable[[], bool] = lambda: False) -> NDArray[np.float64]:
+def good_prices(loads: Loads, over: Callable[[], bool] = lambda: False) -> NDArray[np.float64]:
     """Return prices of the machines whose bound is near the best: of a makespan weights of sum 1.
 
     Each job is where it costs least with what it pays, and what too much is used of becomes dearer:
     exponentiated gradient (Kivinen and Warmuth, *Information and Computation* 132, 1997) with steps of
     Polyak's length towards a bound that is a little better than the best so far.
     """
-    loads = _Loads(model)
-    size, prices = np.maximum(loads.room, 1.0), _even(model)
+    model, size, prices = loads.model, np.maximum(loads.room, 1.0), _even(loads.model)
     if not loads.is_time:
         known = _one_price(model, np.ones(size.size)), _one_price(model, 1.0 / size)
         lowest = 1e-3 * float(np.ptp(loads.cost)) / size
@@ -313,15 +309,16 @@ def _one_price(model: Assignment, unit: NDArray[np.float64]) -> NDArray[np.float
     return np.where(model.limited, (high if low > 0 else 0.0) * unit, 0.0)
 
 
-def _generated(model: Assignment, prices: NDArray[np.float64], left: Callable[[], float | None]) -> Relaxed:
+def _generated(
+    model: Assignment, loads: Loads, prices: NDArray[np.float64], left: Callable[[], float | None]
+) -> Relaxed:
     """Return the relaxation over entries that come in as prices ask for them, and the best prices met."""
-    loads = _Loads(model)
     (bound, _), best = loads.at(prices), prices
     kept = loads.cheapest(prices, _NEAR)
-    found = _over(model, np.flatnonzero(kept), best, left())
+    found = _over(model, kept, best, left())
     if found.said_infeasible:
         kept = loads.cheapest(prices, _WIDER * _NEAR)
-        found = _over(model, np.flatnonzero(kept), best, left())
+        found = _over(model, kept, best, left())
     for _ in range(_ROUNDS):
         if found.point is None:
             return found
@@ -337,7 +334,7 @@ def _generated(model: Assignment, prices: NDArray[np.float64], left: Callable[[]
         if not fresh.any():
             break
         kept |= fresh
-        more = _over(model, np.flatnonzero(kept), best, seconds)
+        more = _over(model, kept, best, seconds)
         if more.point is None:
             break
         found = more

@@ -246,20 +246,18 @@ def _first(
     sign = -1.0 if model.goal == "value" else 1.0
     reduced = sign * model.values + prices[model.machine] * model.uses
     nothing = np.full(model.num_jobs, -1, dtype=np.int64)
-    rounded, whole = nothing.copy(), nothing.copy()
-    if begin is not None:
-        for choice, part in ((rounded, 0.5), (whole, 1 - 1e-6)):
-            taken = np.flatnonzero(begin > part)
-            choice[model.job_of_option()[taken]] = taken
+    rounded = nothing if begin is None else model.chosen(np.flatnonzero(begin > 0.5))
+    begun = [rounded]
+    if begin is None or model.num_options > _MANY:
+        whole = nothing if begin is None else model.chosen(np.flatnonzero(begin > 1 - 1e-6))
+        begun.insert(0, _one_by_one(model, reduced, whole))
     best: NDArray[np.int64] | None = None
-    many = begin is None or model.num_options > _MANY
-    begun = [(reduced, _one_by_one(model, reduced, whole))] if many else []
-    for cost, choice in (*begun, (reduced, rounded.copy()), (sign * model.values, rounded.copy())):
-        missing = np.flatnonzero(model.required & (choice < 0))
+    for cost, choices in ((reduced, begun), (sign * model.values, [rounded])):
         order = np.lexsort((cost, model.job_of_option()))
         cheapest = order[np.minimum(model.offsets[:-1], max(order.size - 1, 0))] if order.size else order
-        choice[missing] = cheapest[missing]
-        best = _better(model, best, relieve(model, choice, cost, over))
+        for given in choices:
+            choice = np.where(model.required & (given < 0), cheapest, given) if order.size else given.copy()
+            best = _better(model, best, relieve(model, choice, cost, over))
     if best is None and not over():
         best = repaired(model, nothing)
     return best

@@ -81,11 +81,7 @@ class Master:
 
     def choice(self, value: Any) -> NDArray[np.int64]:
         """Return int64 [jobs]: the entries of a solution."""
-        model = self._model
-        rows = np.flatnonzero([bool(value(taken)) for taken in self._taken])
-        choice = np.full(model.num_jobs, -1, dtype=np.int64)
-        choice[model.job_of_option()[rows]] = rows
-        return choice
+        return self._model.chosen(np.flatnonzero([bool(value(taken)) for taken in self._taken]))
 
     def at_least(self, rows: NDArray[np.int64], length: int) -> None:
         """Add that these entries of one pool end no sooner; without some, their times are saved at most."""

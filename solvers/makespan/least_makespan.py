@@ -144,9 +144,8 @@ def rounded(model: Assignment, point: NDArray[np.float64], longest: float) -> ND
     To the relaxation a pool is one load: where a job is slow it may outlast everything else there.
     """
     shortest = np.minimum.reduceat(model.values, model.offsets[:-1])
-    kept = np.flatnonzero((point > 1 - 1e-6) & (model.values <= max(longest, float(shortest.max()))))
-    choice = np.full(model.num_jobs, -1, dtype=np.int64)
-    choice[model.job_of_option()[kept]] = kept
+    kept = (point > 1 - 1e-6) & (model.values <= max(longest, float(shortest.max())))
+    choice = model.chosen(np.flatnonzero(kept))
     split = np.flatnonzero(choice < 0)
     return _placed(model, choice, split[np.argsort(-shortest[split], kind="stable")])
 

@@ -43,7 +43,7 @@ def columns_of(table: Any) -> dict[str, list[Any]]:
     else:
         expected = "a DataFrame, or a mapping from column names to sequences"
         raise InvalidInstance.at("$.jobs", f"{type(table).__name__} is no table; give {expected}")
-    columns = {str(name): _whole(_listed(column(name))) for name in names}
+    columns = {str(name): _integers(_cells(column(name))) for name in names}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
@@ -72,14 +72,14 @@ def _exchanged(table: Any) -> Any:
         return from_dataframe(table)
 
 
-def _listed(column: Any) -> list[Any]:
+def _cells(column: Any) -> list[Any]:
     for method in ("to_list", "tolist", "to_pylist"):
         if callable(getattr(column, method, None)):
             return list(plain_value(getattr(column, method)()))
     return list(plain_value(list(column)))
 
 
-def _whole(cells: list[Any]) -> list[Any]:
+def _integers(cells: list[Any]) -> list[Any]:
     """Return a column of nothing but whole floats as integers: pandas makes floats of those beside a gap."""
     given = [cell for cell in cells if not _is_empty(cell)]
     if not given or not all(isinstance(cell, float) and cell.is_integer() for cell in given):

@@ -22,9 +22,11 @@ from apportion.models.exact_sums import accurate_sum
 from apportion.models.multiple_choice import Ragged, Sense, check_sum_of_values
 from apportion.models.packing import pool_ends
 
-__all__ = ["Assignment", "Goal", "in_turn"]
+__all__ = ["LARGEST_ROOM", "Assignment", "Goal", "in_turn"]
 
 Goal = Literal["makespan", "cost", "value"]
+LARGEST_ROOM = 2**63 - 1
+"""What a capacity beyond 64 bits is cut off at: no sum of uses reaches it, but a price of it would show."""
 _LARGEST_TOTAL = 2**62
 
 
@@ -257,6 +259,12 @@ class Assignment(Ragged):
     def nameless(self) -> Assignment:
         """Return the model without the names of its jobs."""
         return replace(self, job_names=None)
+
+    def chosen(self, taken: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the choice of some entries, at most one of a job; jobs without one are placed nowhere."""
+        choice = np.full(self.num_jobs, -1, dtype=np.int64)
+        choice[self.job_of_option()[taken]] = taken
+        return choice
 
     def of_options(self, kept: NDArray[np.int64]) -> Assignment:
         """Return the assignment with some entries, int64 in ascending order."""

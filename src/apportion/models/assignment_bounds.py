@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from apportion.models.assignment import Assignment
+from apportion.models.assignment import LARGEST_ROOM, Assignment
 
 __all__ = [
     "counting_bound",
@@ -73,7 +73,7 @@ def lagrangian_bound(model: Assignment, multipliers: NDArray[np.float64]) -> flo
     """
     price = np.zeros(len(model.pool_names))
     price[model.priced] = multipliers
-    if (price[model.pool][model.capacities == 2**63 - 1] > 0).any():
+    if (price[model.pool][model.capacities == LARGEST_ROOM] > 0).any():
         return None
     total, margin = _priced(model, price[model.pool])
     return _outward(model, total, margin) if margin <= _LOOSEST * abs(total) < math.inf else None

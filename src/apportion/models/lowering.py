@@ -153,10 +153,7 @@ class LoweredAssignment:
             x = np.maximum(x, 0.0)
             done = np.bincount(job, weights=x, minlength=own.num_jobs)
             return np.asarray(x / np.where(done > 0, done, 1.0)[job], dtype=np.float64)
-        chosen = np.full(own.num_jobs, -1, dtype=np.int64)
-        taken = np.flatnonzero(x > 0.5)
-        chosen[job[taken]] = taken
-        return chosen
+        return own.chosen(np.flatnonzero(x > 0.5))
 
 
 def lower_assignment(

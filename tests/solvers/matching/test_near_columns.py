@@ -18,7 +18,7 @@ from apportion.models.assignment import Assignment
 from apportion.models.assignment_bounds import filtered_work, machine_bound, pooled, weak_duality_bound
 from apportion.models.lowering import lower_assignment
 from apportion.solvers.assignment import relaxation
-from apportion.solvers.assignment.relaxation import Relaxation, good_prices, relax, relaxed
+from apportion.solvers.assignment.relaxation import Loads, Relaxation, good_prices, relax, relaxed
 from apportion.solvers.clock import Clock
 from apportion.solvers.generalised_assignment import by_tree, least_cost
 from apportion.solvers.generalised_assignment.by_tree import TreeSearch, fits_in_parts
@@ -95,7 +95,7 @@ def test_an_assignment_of_near_entries_is_relaxed_as_that_of_all(
     assert np.count_nonzero(near.point) < 2 * model.num_jobs
     assert near.objective == pytest.approx(full.objective, rel=1e-6)
     assert machine_bound(model, near.prices) == pytest.approx(full.objective, rel=1e-6)
-    plain = machine_bound(model, good_prices(model))
+    plain = machine_bound(model, good_prices(Loads(model)))
     assert abs(plain - full.objective) <= 0.05 * full.objective
 
 
@@ -111,7 +111,7 @@ def test_what_a_pool_beyond_64_bits_is_paid_for_is_counted_exactly() -> None:
     ).model
     assert weak_duality_bound(model, np.zeros(1)) == pytest.approx(-4.0)
     assert weak_duality_bound(model, np.full(1, 1e-28)) is None
-    assert not good_prices(model).any()
+    assert not good_prices(Loads(model)).any()
 
 
 def test_without_room_or_time_there_are_prices_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
