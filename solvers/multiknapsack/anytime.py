@@ -24,7 +24,7 @@ from apportion.solvers.multiknapsack.nested_tables import NestedTables, nested_t
 from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,
     OptionTable,
-    within_reach,
+    reachable,
 )
 from apportion.solvers.multiknapsack.proving import Proving, overrun, provable, solve_core
 from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree, count_tree
@@ -269,7 +269,7 @@ class Search:
         """Fix options by reduced cost whenever the incumbent has risen since the last time."""
         floor = self._best.floor
         if floor is not None and floor > self._live_floor:
-            self._live = within_reach(self._all, self._weights, self._bound, floor)
+            self._live = self._all.keep(reachable(self._all, self._weights, self._bound, floor))
             self._live_floor, self._classes = floor, None
             self._counters["live_options"] = float(self._live.num_options)
 

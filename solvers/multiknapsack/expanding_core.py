@@ -2,7 +2,7 @@
 
 A core keeps the options of least loss at the multipliers, and those that let jobs that the relaxation divides
 come to whole amounts (`beside_divided`); HiGHS solves it as a mixed-integer program. Each
-incumbent says which options can still be in a better choice (`within_reach`); once a core holds them all, its
+incumbent says which options can still be in a better choice (`reachable`); once a core holds them all, its
 optimum is that of the menus. After the kernel search of Angelelli, Mansini and Speranza, *Kernel search: A
 general heuristic for the multi-dimensional knapsack problem*, Computers & Operations Research 37 (2010).
 """

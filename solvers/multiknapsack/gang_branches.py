@@ -56,9 +56,8 @@ _SECONDS_PER_BRANCH = 1e-2
 
 def gangs_of(menus: OptionTable) -> NDArray[np.int64]:
     """Return the jobs that are gangs, those that take most first; none where there are many."""
-    capacity, option, use = menus.entries()
-    much = use > _MOST_OF_ONE * menus.capacities[capacity]
-    filled = np.bincount(option[much], minlength=menus.num_options)
+    _, much = menus.above(_MOST_OF_ONE * menus.capacities)
+    filled = np.bincount(much, minlength=menus.num_options)
     most = menus.largest(filled.astype(np.float64))
     gangs = np.flatnonzero(most >= _CAPACITIES)
     return gangs[np.argsort(-most[gangs], kind="stable")] if gangs.size <= _FEW else gangs[:0]

@@ -229,7 +229,7 @@ def sifted(
         Prices and every job's largest option, the best so far where the time is over; ``None`` if the last
         portion still leaves some, or HiGHS fails.
     """
-    if menus.most().max(initial=0.0) > _EXACT:
+    if menus.greatest_use > _EXACT:
         return None
     best = near if is_close and near is not None else _rough(menus, left, anchor, near)
     loss, least = menus.loss(best), bound_at(menus, best)

@@ -31,13 +31,17 @@ from numpy.typing import NDArray
 
 from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import Xorshift, load
-from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
+from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, among_least
 
 __all__ = ["LocalSearch", "is_far"]
 
 
 _MOST = 1_000
 """Options of least loss in the list of a job."""
+_READ = 750_000
+"""Uses of all listed options, those of least loss, for each second left: to read more takes long."""
+_LONG_LIST = 50
+"""Options of a job, in the mean, from which on lists are sorted one by one."""
 _FIRST_STEPS, _LONGER, _MOST_STEPS = 50_000, 3.0, 2_000_000
 """Steps from warm to cold, how many more the next time, and at most."""
 _LEAST_PRICE = 0.1
@@ -97,7 +101,22 @@ class LocalSearch:
         seed: int,
     ) -> None:
         self._best, self._clock = best, clock
-        order = np.lexsort((loss, menus.job))  # as lists are read
+        self._all, self._prices = (menus, loss), prices
+        self._random = np.array([Xorshift.seeded(seed).word], dtype=np.uint64)
+        self._read()
+
+    def _read(self) -> None:
+        """List the options of least loss, and those of the incumbent."""
+        menus, loss = self._all
+        part = max(1.0, self._clock.seconds_of(1.0)) * _READ / max(1, menus.num_entries)
+        if part < 1.0:
+            kept = among_least(loss, int(part * menus.num_options))
+            kept |= menus.paid(np.ones(menus.num_capacities)) == 0.0
+            mine = self._best.among(menus)
+            if mine is not None:
+                kept[mine] = True
+            menus, loss = menus.keep(kept), loss[kept]
+        order = _by_loss(menus, loss)
         self._menus, self._rows = menus, menus.rows[order]
         self._place = np.empty_like(order)
         self._place[order] = np.arange(order.size)
@@ -109,7 +128,6 @@ class LocalSearch:
         begins, first = (np.concatenate(([0], np.cumsum(counts))) for counts in (sizes, amounts))
         worse = loss[order[listed]]
         self._worse = worse[worse > 0.0]
-        self._random = np.array([Xorshift.seeded(seed).word], dtype=np.uint64)
         self._arrays = (
             menus.values[order],
             first.astype(np.int64),
@@ -117,11 +135,21 @@ class LocalSearch:
             use.astype(np.int64),
             menus.job[order[option]].astype(np.int32),
             menus.capacities.astype(np.int64),
-            _prices_of_full(prices, menus.values, use),
+            _prices_of_full(self._prices, menus.values, use),
             begins.astype(np.int64),
             listed.astype(np.int64),
         )
-        self._rounds = [_Rounds(_EJECTION, self._arrays, self._worse, clock, self._random)]
+        self._rounds = [_Rounds(_EJECTION, self._arrays, self._worse, self._clock, self._random)]
+
+    def _read_again(self) -> None:
+        """List the incumbent's options where others have found it."""
+        best, (menus, _), overuses = self._best, self._all, self.overuses
+        if self._menus is menus or best.among(self._menus) is not None or best.among(menus) is None:
+            return
+        self.__dict__.pop("_overuse", None)
+        self._read()
+        if overuses and self._overuse is not None:
+            self._rounds.insert(0, self._overuse)
 
     @cached_property
     def _overuse(self) -> _Rounds | None:
@@ -142,6 +170,7 @@ class LocalSearch:
 
     def run(self, seconds: float) -> None:
         """Search from warm to cold, again and again, for so many seconds of the clock; small menus less."""
+        self._read_again()
         most = _SECONDS_PER_ENTRY * self._arrays[2].size * max(one.kind.quick for one in self._rounds)
         until = self._clock.elapsed + min(seconds, most)
         while self._clock.elapsed < until and self._round(self._rounds[0], until):
@@ -149,6 +178,7 @@ class LocalSearch:
 
     def try_overuse(self) -> bool:
         """Return whether steps that may exceed capacities find something better: if so, more follow."""
+        self._read_again()
         clock, before, rounds = self._clock, self._best.value, self._overuse
         if rounds is None or self.overuses:
             return False
@@ -257,6 +287,14 @@ class _Rounds:
         """Return the steps from warm to cold: the last time as many as there is time for, to end cold."""
         left = (until - self._clock.elapsed) * self._steps / self._seconds if self._seconds else math.inf
         return left if left < (1.0 + _LONGER) * self._length else self._length
+
+
+def _by_loss(menus: OptionTable, loss: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return all options as lists are read, job by job: long ones sooner if each is sorted by itself."""
+    if menus.num_options < _LONG_LIST * menus.num_jobs:
+        return np.lexsort((loss, menus.job))
+    ends = pairwise(menus.offsets.tolist())
+    return np.concatenate([first + np.argsort(loss[first:end], kind="stable") for first, end in ends])
 
 
 def _prices_of_full(

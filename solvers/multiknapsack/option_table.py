@@ -10,7 +10,7 @@ be left out before searching. The best choice so far is checked in integers befo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,6 @@ __all__ = [
     "in_columns",
     "noise",
     "reachable",
-    "within_reach",
 ]
 
 
@@ -97,11 +96,6 @@ class OptionTable(Ragged):
         return int(self.capacities.size)
 
     @property
-    def has_rows_behind(self) -> bool:
-        """Whether rows stand behind the capacities of the model, which prices of the model do not name."""
-        return self.num_capacities > self.binding.size
-
-    @property
     def uses(self) -> NDArray[np.float64]:
         """Uses as an array, float64 [capacities, options], which is made where they are sparse."""
         return self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.toarray()
@@ -145,15 +139,8 @@ class OptionTable(Ragged):
         index = np.flatnonzero(mask)
         job = self.job[index]
         offsets = _offsets(np.bincount(job, minlength=self.num_jobs))
-        return OptionTable(
-            self.values[index],
-            self._columns(index),
-            offsets,
-            job,
-            self.rows[index],
-            self.capacities,
-            self.binding,
-        )
+        kept = self.values[index], self._columns(index), offsets, job, self.rows[index]
+        return OptionTable(*kept, self.capacities, self.binding)
 
     def under(self, kept: NDArray[np.bool_]) -> OptionTable:
         """Return the menus under some of the capacities only, bool [capacities]."""
@@ -183,13 +170,21 @@ class OptionTable(Ragged):
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return capacity, option and use of everything that is used, capacity by capacity."""
+        begins, option, use = self.by_capacity()
+        return np.repeat(np.arange(self.num_capacities), np.diff(begins)), option.astype(np.int64), use
+
+    def by_capacity(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+        """Return where each capacity's part begins of the options that use it, and of what they use."""
         if isinstance(self.matrix, np.ndarray):
             at = np.flatnonzero(self.matrix.ravel() != 0.0)
             capacity, option = np.divmod(at, max(1, self.num_options))
-            return capacity, option, self.matrix.ravel()[at]
+            return (
+                np.searchsorted(capacity, np.arange(self.num_capacities + 1)),
+                option,
+                self.matrix.ravel()[at],
+            )
         rows = self.matrix.tocsr()
-        capacity = np.repeat(np.arange(self.num_capacities), np.diff(rows.indptr))
-        return capacity, rows.indices.astype(np.int64), rows.data
+        return rows.indptr, rows.indices, rows.data
 
     def entries_by_option(
         self, options: NDArray[np.int64] | None = None
@@ -216,11 +211,9 @@ class OptionTable(Ragged):
         self, room: NDArray[np.float64], options: NDArray[np.int64] | None = None
     ) -> NDArray[np.bool_]:
         """Return bool [options], of some or all: whether each by itself uses no more than there is room."""
-        matrix = self.matrix if options is None else self._columns(options)
-        if isinstance(matrix, np.ndarray):
-            return np.asarray((matrix <= room[:, None]).all(axis=0))
-        beyond = np.concatenate(([0], np.cumsum(matrix.data > room[matrix.indices])))
-        return np.asarray(np.diff(beyond[matrix.indptr]) == 0)
+        found = np.ones(self.num_options if options is None else options.size, dtype=np.bool_)
+        found[self.above(room, options)[1]] = False
+        return found
 
     def used(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return float64 [capacities]: what a choice (one option index per job) uses."""
@@ -230,14 +223,22 @@ class OptionTable(Ragged):
         """Return float64 [options]: the price of what an option uses."""
         return over_rows(weights, self.matrix)
 
-    def most(self) -> NDArray[np.float64]:
-        """Return float64 [capacities]: the greatest use of each."""
-        if isinstance(self.matrix, np.ndarray):
-            return np.asarray(self.matrix.max(axis=1, initial=0.0), dtype=np.float64)
-        capacity, _, use = self.entries()
-        found = np.zeros(self.num_capacities)
-        np.maximum.at(found, capacity, use)
-        return found
+    @property
+    def greatest_use(self) -> float:
+        """The greatest use of any capacity."""
+        matrix = self.matrix
+        return float((matrix if isinstance(matrix, np.ndarray) else matrix.data).max(initial=0.0))
+
+    def above(
+        self, amounts: NDArray[np.float64], options: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return capacity and option of every use, of some or all options, that exceeds an amount."""
+        matrix = self.matrix if options is None else self._columns(options)
+        if isinstance(matrix, np.ndarray):
+            capacity, option = np.nonzero(matrix > amounts[:, None])
+            return capacity, option
+        at = np.flatnonzero(matrix.data > amounts[matrix.indices])
+        return matrix.indices[at], np.searchsorted(matrix.indptr, at, side="right") - 1
 
     def with_rows(
         self, rows: list[tuple[NDArray[np.int64], NDArray[np.float64]]], capacities: NDArray[np.float64]
@@ -251,10 +252,13 @@ class OptionTable(Ragged):
             below = np.zeros((len(rows), self.num_options))
             below[np.repeat(np.arange(len(rows)), np.diff(begins)), option] = use
             return replace(self, matrix=np.vstack((self.matrix, below)), capacities=capacities)
-        from scipy.sparse import csr_array, vstack
+        from scipy.sparse import csr_array
 
-        added = csr_array((use, option, begins), shape=(len(rows), self.num_options))
-        return replace(self, matrix=vstack((self.matrix.tocsr(), added), format="csc"), capacities=capacities)
+        own = self.matrix.tocsr()  # scipy stacks such arrays by sorting all entries
+        indptr = np.concatenate((own.indptr, own.indptr[-1] + begins[1:]))
+        entries = np.concatenate((own.data, use)), np.concatenate((own.indices, option)), indptr
+        matrix = csr_array(entries, shape=(indptr.size - 1, self.num_options)).tocsc()
+        return replace(self, matrix=matrix, capacities=capacities)
 
     def largest(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64 [jobs]: the largest score of each menu."""
@@ -551,11 +555,6 @@ class ChoiceIncumbent(BestFound[NDArray[np.int64]]):
     def take(self, rows: NDArray[np.int64]) -> bool:
         """Keep and report a choice of rows if it is feasible and better; return whether it was kept."""
         return self.fits(rows) and self.offer(rows, self._model.objective(rows))
-
-
-def within_reach(menus: OptionTable, weights: NDArray[np.float64], bound: float, floor: float) -> OptionTable:
-    """Drop the options that are not `reachable`."""
-    return menus.keep(reachable(menus, weights, bound, floor))
 
 
 def reachable(

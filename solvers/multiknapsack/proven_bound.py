@@ -107,7 +107,7 @@ class ProvenBound:
 
     def keep_tree(self, search: Exhaustive, menus: OptionTable) -> None:
         """Keep the tree of a search that has looked at all there is, for a proof that can name its rows."""
-        if menus.has_rows_behind:
+        if menus.num_capacities > menus.binding.size:
             return
         self.tree = search.tree(self._model.num_capacities)
 
@@ -121,7 +121,7 @@ class ProvenBound:
         """State what an exhaustive search shows: nothing is better by more than the floor and the rounding.
 
         Where values lie on a grid nothing lies between a value and the next one, a step away. Options that
-        reduced costs fixed away need not be counted: what that lets pass has its own margin (`within_reach`).
+        reduced costs fixed away need not be counted: what that lets pass has its own margin (`reachable`).
         """
         best = self._best
         if best.objective is None or best.floor is None or best.value is None:
@@ -206,15 +206,15 @@ def with_implied_rows(menus: OptionTable) -> OptionTable:
     The same menus come back where nothing follows.
     """
     capacities = menus.capacities.copy()
-    capacity, option, use = menus.entries()
-    ends = np.searchsorted(capacity, np.arange(capacities.size + 1))
+    ends, option, use = menus.by_capacity()
     found: list[tuple[int, int, int]] = []
     for k in range(capacities.size):
         own = use[ends[k] : ends[k + 1]].astype(np.int64)
         unit = max(1, int(np.gcd.reduce(own)))
         room = int(capacities[k]) // unit
         capacities[k] = float(room * unit)
-        sizes = np.unique(own // unit) if room <= _LARGEST else own[:0]
+        largest = max(room, int(own.max(initial=0)) // unit)
+        sizes = np.flatnonzero(np.bincount(own // unit)) if largest <= _LARGEST else own[:0]
         if not 0 < sizes.size <= _SIZES:
             continue
         room = _reachable(sizes, room)
@@ -240,6 +240,6 @@ def filled_by_few(menus: OptionTable, prices: NDArray[np.float64]) -> bool:
 
     Only there rounding is worth more than what more rows take in all that follows.
     """
-    paid = prices * menus.capacities
-    few = menus.most() >= _CHUNK * menus.capacities
+    paid, few = prices * menus.capacities, np.zeros(menus.num_capacities, dtype=np.bool_)
+    few[menus.above(np.nextafter(_CHUNK * menus.capacities, 0.0))[0]] = True
     return bool(2.0 * paid[few].sum() >= paid.sum())

@@ -214,7 +214,7 @@ def provable(menus: OptionTable) -> bool:
     return (
         menus.num_options <= _MOST_OPTIONS
         and float(menus.capacities.max(initial=0.0)) < _EXACT_USES
-        and float(menus.most().max(initial=0.0)) * menus.num_jobs < _EXACT_USES
+        and menus.greatest_use * menus.num_jobs < _EXACT_USES
     )
 
 

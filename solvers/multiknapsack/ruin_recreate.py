@@ -27,8 +27,8 @@ __all__ = ["Places", "RuinRecreate"]
 
 _PLACES = 4
 """Places that are emptied at once,"""
-_MOST_CAPACITIES, _MOST_OPTIONS = 8, 5_000
-"""of at most so many capacities and options each."""
+_MOST_CAPACITIES, _MOST_OPTIONS, _SAMPLED = 8, 5_000, 10_000
+"""of at most so many capacities and options each; options that show first whether capacities are more."""
 _IDLE, _AGAIN = 2, 0.7
 """Turns without a better choice, for every place, after which this share of the places is emptied at once."""
 _LEAST, _PATIENCE = 0.2, 4.0
@@ -68,12 +68,15 @@ class Places:
     @classmethod
     def among(cls, menus: OptionTable) -> Places | None:
         """Return the places of menus; ``None`` where there are not several, or one is too large to fill."""
-        capacity, option, use = menus.entries_by_option()
-        of_capacity = _places_of(capacity, option, menus.num_capacities)
-        capacities = _grouped(of_capacity)
-        widest = max((those.size for those in capacities), default=0)
-        if len(capacities) < 2 or widest > _MOST_CAPACITIES:
-            return None
+        # what some options link is linked
+        for stride in sorted({1 + menus.num_options // _SAMPLED, 1}, reverse=True):
+            capacity, option, use = menus.entries_by_option(np.arange(0, menus.num_options, stride))
+            of_capacity = _places_of(capacity, option, menus.num_capacities)
+            capacities = _grouped(of_capacity)
+            widest = max((those.size for those in capacities), default=0)
+            least = (menus.num_options - menus.num_jobs) / max(1, len(capacities))  # a job may use nothing
+            if len(capacities) < 2 or widest > _MOST_CAPACITIES or least > _MOST_OPTIONS:
+                return None
         of_option = np.full(menus.num_options, -1)
         of_option[option] = of_capacity[capacity]
         options = _grouped(of_option)

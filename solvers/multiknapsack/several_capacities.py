@@ -57,10 +57,13 @@ _ALONE, _WHOLE = 0.0, 1.0
 """What is added to the uses in a choice by density: nothing, or as much as a whole capacity has."""
 _DENSITIES = 2
 """Choices by density that there are: the first is the better one most of the time."""
-_LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
-"""Uses from which on multipliers take long: places are filled before, in this share of the time left."""
+_LONG_PRICED, _FIRST_SHARE, _PRICED_SHARE = 30_000, 0.3, 0.5
+"""Uses from which on multipliers take long: places are filled before, in this share of the time left, and
+plans that prices lead to have as much as these."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
+_SECONDS_PER_USE = 1e-6
+"""Seconds for every use, of all options, below which there is no time for repairs and rows that follow."""
 _FAR_SHARE = 0.25
 """Share of the time left that a local search has where the incumbent is far from the bound."""
 _CLOSED = 0.2
@@ -268,7 +271,7 @@ class _Run:
             gap=precision(self._options.gap),
             start=None if priced is None else menus.restrict(priced),
             late=self._clock.late,
-            seconds=self._clock.uncounted,
+            seconds=self._seconds_of_prices(menus),
             anchor=best.among(menus),
         )
         if dual.infeasible:
@@ -280,6 +283,14 @@ class _Run:
         if menus.few_bind and places is None and top is menus:
             return self._under_those_that_bind(menus, dual, near_by)
         return self._priced(menus, dual, top, places, near_by)
+
+    def _seconds_of_prices(self, menus: OptionTable) -> float | None:
+        left = self._clock.uncounted
+        return left if left is None or menus.num_entries <= _LONG_PRICED else _PRICED_SHARE * left
+
+    def _is_short(self, menus: OptionTable) -> bool:
+        left = self._clock.uncounted
+        return left is not None and left < _SECONDS_PER_USE * menus.num_entries
 
     def _priced(
         self,
@@ -402,6 +413,8 @@ class _Run:
             self._thinned(menus, menus.scores(dual.multipliers))
         if sparse:
             self._near_start(menus, dual.multipliers, start)
+            if self._is_short(menus):  # a repair may not end
+                self._thinned(menus, menus.scores(dual.multipliers))
             late = self._clock.late_in(_REPAIR_SHARE)
         first = dual.choices[-1:] if self._quick and not sparse else dual.choices
         near_choices(menus, top, dual.multipliers, first, self._best, late)
@@ -412,8 +425,12 @@ class _Run:
     ) -> OptionTable | StopReason:
         """Return how the search of options of few uses ended, or the options that it leaves."""
         sparse = menus.has_sparse_rows
+        rest = self._best, self._shown, self._options, self._clock, self._counters, self._mark
+        search = SparseSearch(menus, dual, *rest, places)
+        if sparse and self._is_short(menus):
+            search.come_near()
         # where some capacities are searched, rows that follow from all are among them if they bind
-        asked = self._best.searched is None and (sparse or not self._quick) and not self._clock.late()
+        asked = self._best.searched is None and (sparse or not self._quick) and search.has_time
         under = with_implied_rows(menus) if asked and filled_by_few(menus, dual.multipliers) else menus
         if not sparse and under is menus:
             return menus
@@ -421,8 +438,6 @@ class _Run:
             late, left = self._clock.late, self._clock.uncounted
             if solve_large(under, late=late, seconds=left)[0].infeasible:
                 return StopReason("proven", infeasible=True)
-        rest = self._best, self._shown, self._options, self._clock, self._counters, self._mark
-        search = SparseSearch(menus, dual, *rest, places)
         if not search.tightened(under) and not sparse:
             return self._shown.ended(self._clock) or menus
         found = search.run()

@@ -31,6 +31,10 @@ _LEAST_PROOF, _PROOF_SHARE = 0.3, 0.5
 """Seconds, or the share of what cores took, to prove by the exact search what HiGHS claims."""
 _FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 8e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
+_NEAR_SHARE = 0.5
+"""The share of the time left that it has before rows that follow, where these take long."""
+_SECONDS_PER_USE = 1e-7
+"""What implied rows with their prices, or cores, take at least for every use of all options."""
 _FIRST_TREE = 0.1
 """Seconds that the exact search has before HiGHS is asked about all options within reach at once,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
@@ -88,6 +92,8 @@ class SparseSearch:
         self._clock, self._counters, self._mark, self._places = clock, counters, mark, places
         self._rows, self._priced = menus, dual
         """The menus under implied rows, and their prices, where these close enough of the gap."""
+        self._local: LocalSearch | None = None
+        """Of plans before there are such rows."""
         self._tried = False
         """Whether the exact search has had its first turn."""
 
@@ -99,7 +105,7 @@ class SparseSearch:
         if clock.late() and (stopped := self._shown.ended(clock)) is not None:
             return stopped
         loss, seed = self._rows.loss(self._priced.multipliers), self._options.seed
-        local = LocalSearch(menus, loss, self._dual.multipliers, best, clock, seed)
+        local = self._local or LocalSearch(menus, loss, self._dual.multipliers, best, clock, seed)
         ended, few, before = None, False, best.distance_to(self._priced.bound)
         if not best.proven and not best.close:
             most = clock.seconds_of(_CORES_AFTER)
@@ -107,7 +113,8 @@ class SparseSearch:
             self._mark("local search")
             turn = min(_FIRST_TREE, most)
             reach = self._reach()
-            few = not best.proven and not best.close and menus.keep(reach).num_entries <= FEW_ENTRIES
+            few = not best.proven and not best.close and int(np.count_nonzero(reach)) <= FEW_ENTRIES
+            few = few and menus.keep(reach).num_entries <= FEW_ENTRIES
             if few and best.value is not None:
                 self._tried, ended = True, self._by_tree(reach, turn)
         if ended is None and not few:  # a core holds all options within reach at once
@@ -122,6 +129,8 @@ class SparseSearch:
         ended = ended or self._cores(local)
         if ended is not None:
             return self._stated(ended)
+        if clock.late() and (stopped := self._shown.ended(clock)) is not None:
+            return stopped
         near = menus.keep(self._reach())
         self._filled_anew(patient=True)
         if slow and is_far(best, self._priced.bound):
@@ -135,10 +144,26 @@ class SparseSearch:
             return self._shown.ended(clock) or StopReason("exhausted")
         return near.dense()
 
+    @property
+    def has_time(self) -> bool:
+        """Whether there is time for what looks at every use again and again."""
+        left = self._clock.uncounted
+        took = _SECONDS_PER_USE * self._menus.num_entries
+        return not self._clock.late() and (left is None or left > took)
+
+    def come_near(self) -> None:
+        """Search near the prices at hand where the incumbent is far."""
+        menus, dual, best, clock = self._menus, self._dual, self._best, self._clock
+        if is_far(best, dual.bound):
+            loss = menus.loss(dual.multipliers)
+            self._local = LocalSearch(menus, loss, dual.multipliers, best, clock, self._options.seed)
+            self._local.run(clock.seconds_of(_NEAR_SHARE))
+            self._mark("local search")
+
     def _by_gangs(self) -> StopReason | None:
         """Divide what is open by the options of a few gangs, if there are any."""
         best = self._best
-        if best.proven or best.close or not (gangs := gangs_of(self._menus)).size:
+        if best.proven or best.close or not self.has_time or not (gangs := gangs_of(self._menus)).size:
             return None
         limits = best, self._shown, self._options, self._clock, self._counters
         branches = GangBranches(self._rows, self._priced.multipliers, self._priced.bound, gangs, *limits)
@@ -196,6 +221,8 @@ class SparseSearch:
 
     def _cores(self, local: LocalSearch) -> StopReason | None:
         """Solve growing cores; what HiGHS says of the last one our own trees are to prove."""
+        if not self.has_time:
+            return None
         best, clock, began, before = self._best, self._clock, self._clock.elapsed, self._best.value
         limits = best, self._options, clock, self._counters
         wide = _MUCH if self._places is not None else _WIDE if local.overuses else math.inf

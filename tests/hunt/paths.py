@@ -240,6 +240,21 @@ PATHS = _table(
         wants="several",
     ),
     Path(
+        "short-of-time",
+        _SUMS,
+        {
+            **_SPARSE_ROWS,
+            "apportion.solvers.multiknapsack.several_capacities:_SECONDS_PER_USE": 1e9,
+            "apportion.solvers.multiknapsack.local_search:_READ": 0,
+            "apportion.solvers.multiknapsack.local_search:_LONG_LIST": 0,
+            "apportion.solvers.multiknapsack.local_search:_FAR": -1.0,
+            "apportion.solvers.multiknapsack.ruin_recreate:_SAMPLED": 2,
+        },
+        complete=False,
+        witness="apportion.solvers.multiknapsack.local_search:_by_loss",
+        wants="several",
+    ),
+    Path(
         "narrowed",
         _SUMS,
         {

@@ -112,6 +112,29 @@ def test_arrays_that_do_not_fit_together_are_refused() -> None:
         compiled.anneal(*search._arrays, choice + (1 << 30), choice.copy(), word, 10, 3.0, 1.0, 0.9, 1.0)
 
 
+def test_lists_of_some_options_hold_the_incumbent_that_others_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where time is short only options of least loss are listed, those that use nothing, and its own."""
+    monkeypatch.setattr(module, "_READ", 20)
+    short = listed_anew = 0
+    for seed in range(40):
+        model = racks(12, 4, seed)
+        search, best = begun(model, seed, SolveOptions(time_limit=1.0, deterministic=True)) or (None, None)
+        if search is None or best is None:
+            continue
+        menus, (every, _) = search._menus, search._all
+        short += menus.num_options < every.num_options
+        optimum = solve(model, SolveOptions()).point
+        assert optimum is not None
+        best.take(optimum)
+        missing = best.among(menus) is None
+        before = best.value
+        search.run(0.01)
+        listed_anew += missing and best.among(search._menus) is not None
+        assert best.among(search._menus) is not None
+        assert before is not None and best.value is not None and best.value >= before
+    assert short >= 20 and listed_anew >= 1, (short, listed_anew)
+
+
 def full_pools(seed: int) -> tuple[MultipleChoiceKnapsack, NDArray[np.int64]]:
     """Return pools that a start fills, two owners who keep all their shares of them, and the start.
 

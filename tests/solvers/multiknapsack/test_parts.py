@@ -21,7 +21,7 @@ from apportion.models.lowering import lower
 from apportion.solvers.multiknapsack import beam, dual, repair
 from apportion.solvers.multiknapsack.anytime import without_dominated
 from apportion.solvers.multiknapsack.entropic_dual import entropic_dual, freezing_temperature
-from apportion.solvers.multiknapsack.option_table import build, within_reach
+from apportion.solvers.multiknapsack.option_table import build, reachable
 from apportion.solvers.multiknapsack.proving import solve_core
 from apportion.solvers.multiknapsack.several_capacities import solve
 
@@ -101,7 +101,8 @@ def test_reductions_keep_an_optimum(model: MultipleChoiceKnapsack) -> None:
         return
     weights = np.full(menus.num_capacities, 0.7)
     value = truth[0] if model.sense == "maximize" else -truth[0]
-    left = within_reach(without_dominated(menus), weights, dual.bound_at(menus, weights), value)
+    kept = without_dominated(menus)
+    left = kept.keep(reachable(kept, weights, dual.bound_at(menus, weights), value))
     rows = [left.rows[left.offsets[job] : left.offsets[job + 1]].tolist() for job in range(left.num_jobs)]
     assert all(rows)
     best = max(
