@@ -57,13 +57,13 @@ _ALONE, _WHOLE = 0.0, 1.0
 """What is added to the uses in a choice by density: nothing, or as much as a whole capacity has."""
 _DENSITIES = 2
 """Choices by density that there are: the first is the better one most of the time."""
-_LONG_PRICED, _FIRST_SHARE, _PRICED_SHARE = 30_000, 0.3, 0.5
-"""Uses from which on multipliers take long: places are filled before, in this share of the time left, and
-plans that prices lead to have as much as these."""
+_LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
+"""Uses from which on multipliers take long: places are filled before, in this share of the time left."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
-_SECONDS_PER_USE = 1e-6
-"""Seconds for every use, of all options, below which there is no time for repairs and rows that follow."""
+_SECONDS_PER_USE, _PRICED_SHARE = 1.5e-6, 0.5
+"""Seconds left for every use, of all options, below which time is short, and the share of it that prices have
+then: plans that they lead to have as much."""
 _FAR_SHARE = 0.25
 """Share of the time left that a local search has where the incumbent is far from the bound."""
 _CLOSED = 0.2
@@ -286,7 +286,7 @@ class _Run:
 
     def _seconds_of_prices(self, menus: OptionTable) -> float | None:
         left = self._clock.uncounted
-        return left if left is None or menus.num_entries <= _LONG_PRICED else _PRICED_SHARE * left
+        return _PRICED_SHARE * left if left is not None and self._is_short(menus) else left
 
     def _is_short(self, menus: OptionTable) -> bool:
         left = self._clock.uncounted
