@@ -425,12 +425,15 @@ class _Run:
     ) -> OptionTable | StopReason:
         """Return how the search of options of few uses ended, or the options that it leaves."""
         sparse = menus.has_sparse_rows
+        # where some capacities are searched, rows that follow from all are among them if they bind
+        asked = self._best.searched is None and (sparse or not self._quick)
+        if not sparse and not asked:
+            return menus
         rest = self._best, self._shown, self._options, self._clock, self._counters, self._mark
         search = SparseSearch(menus, dual, *rest, places)
         if sparse and self._is_short(menus):
             search.come_near()
-        # where some capacities are searched, rows that follow from all are among them if they bind
-        asked = self._best.searched is None and (sparse or not self._quick) and search.has_time
+        asked = asked and search.has_time
         under = with_implied_rows(menus) if asked and filled_by_few(menus, dual.multipliers) else menus
         if not sparse and under is menus:
             return menus
