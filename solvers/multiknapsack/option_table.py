@@ -178,11 +178,8 @@ class OptionTable(Ragged):
         if isinstance(self.matrix, np.ndarray):
             at = np.flatnonzero(self.matrix.ravel() != 0.0)
             capacity, option = np.divmod(at, max(1, self.num_options))
-            return (
-                np.searchsorted(capacity, np.arange(self.num_capacities + 1)),
-                option,
-                self.matrix.ravel()[at],
-            )
+            begins = np.searchsorted(capacity, np.arange(self.num_capacities + 1))
+            return begins, option, self.matrix.ravel()[at]
         rows = self.matrix.tocsr()
         return rows.indptr, rows.indices, rows.data
 

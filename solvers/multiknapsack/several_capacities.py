@@ -285,10 +285,12 @@ class _Run:
         return self._priced(menus, dual, top, places, near_by)
 
     def _seconds_of_prices(self, menus: OptionTable) -> float | None:
+        """Return what prices have of the time left; ``None`` for no limit."""
         left = self._clock.uncounted
         return _PRICED_SHARE * left if left is not None and self._is_short(menus) else left
 
     def _is_short(self, menus: OptionTable) -> bool:
+        """Whether time is short for so many uses."""
         left = self._clock.uncounted
         return left is not None and left < _SECONDS_PER_USE * menus.num_entries
 
