@@ -90,6 +90,11 @@ class Clock:
         """Seconds that a solver which counts nothing may take; ``None`` for no limit, or where `counted`."""
         return None if self.counted else self.seconds_left
 
+    def is_short_of(self, seconds: float) -> bool:
+        """Return whether fewer seconds are left: never without a limit, or where `counted`."""
+        left = self.uncounted
+        return left is not None and left < seconds
+
     def late_in(self, share: float) -> Callable[[], bool]:
         """Return what says whether a share of the time left is over: all of it where `counted`."""
         left = self.uncounted

@@ -265,7 +265,7 @@ class ExpandingCore:
         """Return how many uses of the options within reach are not 0."""
         if self._best.point is None:
             return np.inf
-        return float(self._menus.keep(self._loss <= reach).num_entries)
+        return float(self._menus.entries_of(self._loss <= reach))
 
     def _cut(self, size: float) -> float:
         if size >= self._loss.size:

@@ -110,7 +110,7 @@ class LocalSearch:
         menus, loss = self._all
         part = max(1.0, self._clock.seconds_of(1.0)) * _READ / max(1, menus.num_entries)
         if part < 1.0:
-            kept = among_least(loss, int(part * menus.num_options))
+            kept = among_least(loss, max(menus.num_jobs, int(part * menus.num_options)))
             kept |= menus.paid(np.ones(menus.num_capacities)) == 0.0
             mine = self._best.among(menus)
             if mine is not None:

@@ -43,16 +43,13 @@ __all__ = [
 ]
 
 
-_SHORT = 16
-"""Length up to which menus are gone through place by place; numpy takes longer over short rows."""
-_MANY = 30
-"""So many menus for every place of one, or the calls cost more than they spare."""
+_SHORT, _MANY = 16, 30
+"""Length up to which menus are gone through place by place, as numpy takes longer over short rows; and how
+many there are then for every place of one, or the calls cost more than they spare."""
 _MANY_CAPACITIES = 7
 """Capacities above which a dense master's work grows beyond that of a simplex,"""
-_DENSITY = 0.4
-"""where no more than this part of the uses is not 0,"""
-_CELLS = 500_000
-"""and cells from which on uses are kept sparse then."""
+_DENSITY, _CELLS = 0.4, 500_000
+"""where no more than this part of the uses is not 0, and cells from which on uses are kept sparse then."""
 _MANY_ALIKE, _MANY_USES, _CELLS_READ = 60, 6, 4_000_000
 """Capacities above which few bind where an option uses so many; uses that are read to tell their sets."""
 
@@ -129,6 +126,12 @@ class OptionTable(Ragged):
     def num_entries(self) -> int:
         """How many uses are not 0."""
         return int(np.count_nonzero(self.matrix) if isinstance(self.matrix, np.ndarray) else self.matrix.nnz)
+
+    def entries_of(self, chosen: NDArray[np.bool_]) -> int:
+        """Return how many uses of some options are not 0."""
+        if isinstance(self.matrix, np.ndarray):
+            return int(np.count_nonzero(self.matrix[:, chosen]))
+        return int(np.diff(self.matrix.indptr)[chosen].sum())
 
     def dense(self) -> OptionTable:
         """Return the menus with their uses as an array."""

@@ -68,9 +68,9 @@ class Places:
     @classmethod
     def among(cls, menus: OptionTable) -> Places | None:
         """Return the places of menus; ``None`` where there are not several, or one is too large to fill."""
-        # what some options link is linked
-        for stride in sorted({1 + menus.num_options // _SAMPLED, 1}, reverse=True):
-            capacity, option, use = menus.entries_by_option(np.arange(0, menus.num_options, stride))
+        some = np.arange(0, menus.num_options, 1 + menus.num_options // _SAMPLED)
+        for among in (some, None) if some.size < menus.num_options else (None,):  # what some link is linked
+            capacity, option, use = menus.entries_by_option(among)
             of_capacity = _places_of(capacity, option, menus.num_capacities)
             capacities = _grouped(of_capacity)
             widest = max((those.size for those in capacities), default=0)

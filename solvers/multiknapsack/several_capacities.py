@@ -61,7 +61,7 @@ _LONG_PRICED, _FIRST_SHARE = 30_000, 0.3
 """Uses from which on multipliers take long: places are filled before, in this share of the time left."""
 _LOWERED = 0.75
 """Part of the prices known at which more is chosen than fits, so that the densest can be taken of it."""
-_SECONDS_PER_USE, _PRICED_SHARE = 1.5e-6, 0.5
+_SHORT_PER_USE, _PRICED_SHARE = 1.5e-6, 0.5
 """Seconds left for every use, of all options, below which time is short, and the share of it that prices have
 then: plans that they lead to have as much."""
 _FAR_SHARE = 0.25
@@ -266,12 +266,13 @@ class _Run:
         if (ended := self._before_prices(menus, priced)) is not None:
             return ended
         places = self._filled_places(menus, priced) if sparse else None
+        short = sparse and self._is_short(menus)
         dual, top = solve_large(
             menus,
             gap=precision(self._options.gap),
             start=None if priced is None else menus.restrict(priced),
             late=self._clock.late,
-            seconds=self._seconds_of_prices(menus),
+            seconds=self._clock.seconds_of(_PRICED_SHARE) if short else self._clock.uncounted,
             anchor=best.among(menus),
         )
         if dual.infeasible:
@@ -284,15 +285,9 @@ class _Run:
             return self._under_those_that_bind(menus, dual, near_by)
         return self._priced(menus, dual, top, places, near_by)
 
-    def _seconds_of_prices(self, menus: OptionTable) -> float | None:
-        """Return what prices have of the time left; ``None`` for no limit."""
-        left = self._clock.uncounted
-        return _PRICED_SHARE * left if left is not None and self._is_short(menus) else left
-
     def _is_short(self, menus: OptionTable) -> bool:
         """Whether time is short for so many uses."""
-        left = self._clock.uncounted
-        return left is not None and left < _SECONDS_PER_USE * menus.num_entries
+        return self._clock.is_short_of(_SHORT_PER_USE * menus.num_entries)
 
     def _priced(
         self,

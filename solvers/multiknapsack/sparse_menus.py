@@ -33,8 +33,8 @@ _FIRST_EJECTION, _PER_ENTRY, _CORES_AFTER = 0.03, 8e-6, 0.2
 """Seconds, seconds per use, and share of the time left, that the local search has at most before cores,"""
 _NEAR_SHARE = 0.5
 """The share of the time left that it has before rows that follow, where these take long."""
-_SECONDS_PER_USE = 1e-7
-"""What implied rows with their prices, or cores, take at least for every use of all options."""
+_NEEDED_PER_USE = 1e-7
+"""Seconds that implied rows with their prices, or cores, take at least for every use of all options."""
 _FIRST_TREE = 0.1
 """Seconds that the exact search has before HiGHS is asked about all options within reach at once,"""
 _EJECTION, _EJECTION_SHARE = 2.0, 0.8
@@ -104,8 +104,7 @@ class SparseSearch:
         self._shown.over_fitting(self._rows, self._priced, implied=implied)
         if clock.late() and (stopped := self._shown.ended(clock)) is not None:
             return stopped
-        loss, seed = self._rows.loss(self._priced.multipliers), self._options.seed
-        local = self._local or LocalSearch(menus, loss, self._dual.multipliers, best, clock, seed)
+        local = self._local or self._local_search()
         ended, few, before = None, False, best.distance_to(self._priced.bound)
         if not best.proven and not best.close:
             most = clock.seconds_of(_CORES_AFTER)
@@ -113,8 +112,7 @@ class SparseSearch:
             self._mark("local search")
             turn = min(_FIRST_TREE, most)
             reach = self._reach()
-            few = not best.proven and not best.close and int(np.count_nonzero(reach)) <= FEW_ENTRIES
-            few = few and menus.keep(reach).num_entries <= FEW_ENTRIES
+            few = not best.proven and not best.close and menus.entries_of(reach) <= FEW_ENTRIES
             if few and best.value is not None:
                 self._tried, ended = True, self._by_tree(reach, turn)
         if ended is None and not few:  # a core holds all options within reach at once
@@ -147,18 +145,19 @@ class SparseSearch:
     @property
     def has_time(self) -> bool:
         """Whether there is time for what looks at every use again and again."""
-        left = self._clock.uncounted
-        took = _SECONDS_PER_USE * self._menus.num_entries
-        return not self._clock.late() and (left is None or left > took)
+        needed = _NEEDED_PER_USE * self._menus.num_entries
+        return not self._clock.late() and not self._clock.is_short_of(needed)
 
     def come_near(self) -> None:
         """Search near the prices at hand where the incumbent is far."""
-        menus, dual, best, clock = self._menus, self._dual, self._best, self._clock
-        if is_far(best, dual.bound):
-            loss = menus.loss(dual.multipliers)
-            self._local = LocalSearch(menus, loss, dual.multipliers, best, clock, self._options.seed)
-            self._local.run(clock.seconds_of(_NEAR_SHARE))
+        if is_far(self._best, self._dual.bound):
+            self._local = self._local_search()
+            self._local.run(self._clock.seconds_of(_NEAR_SHARE))
             self._mark("local search")
+
+    def _local_search(self) -> LocalSearch:
+        loss, prices = self._rows.loss(self._priced.multipliers), self._dual.multipliers
+        return LocalSearch(self._menus, loss, prices, self._best, self._clock, self._options.seed)
 
     def _by_gangs(self) -> StopReason | None:
         """Divide what is open by the options of a few gangs, if there are any."""
