@@ -35,6 +35,7 @@ __all__ = [
     "Dual",
     "Master",
     "alike_prices",
+    "at_prices",
     "model_bound",
     "multipliers",
     "overdrawn_by_all",
@@ -387,6 +388,11 @@ def alike_prices(menus: OptionTable, known: NDArray[np.float64] | None = None) -
     if known is None or bound_at(menus, alike) < bound_at(menus, known):
         return alike
     return known
+
+
+def at_prices(menus: OptionTable, prices: NDArray[np.float64]) -> Dual:
+    """Return what some prices show, without a choice: where alike capacities cost alike it is far off."""
+    return Dual(prices, bound_at(menus, prices), 1, (), False)
 
 
 def solve_large(

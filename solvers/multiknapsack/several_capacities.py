@@ -15,7 +15,7 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.scaling import power_of_two_scale, unscaled, with_callback_in_own_unit
 from apportion.solvers.multiknapsack.anytime import Search, StopReason, without_dominated
-from apportion.solvers.multiknapsack.dual import Dual, alike_prices, precision, solve_large
+from apportion.solvers.multiknapsack.dual import Dual, alike_prices, at_prices, precision, solve_large
 from apportion.solvers.multiknapsack.int64_fallback import is_wide, list_choices
 from apportion.solvers.multiknapsack.linear_dual import worst_exceeded
 from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far
@@ -36,7 +36,7 @@ from apportion.solvers.multiknapsack.repair import (
     thinned,
 )
 from apportion.solvers.multiknapsack.ruin_recreate import Places, RuinRecreate
-from apportion.solvers.multiknapsack.sparse_menus import SparseSearch
+from apportion.solvers.multiknapsack.sparse_menus import SparseSearch, roughly_priced
 
 __all__ = ["solve"]
 
@@ -64,6 +64,9 @@ _LOWERED = 0.75
 _SHORT_PER_USE, _PRICED_SHARE = 1.5e-6, 0.5
 """Seconds left for every use, of all options, below which time is short, and the share of it that prices have
 then: plans that they lead to have as much."""
+_ALIKE_OPEN, _ROWS_PER_USE, _PRICED_PER_USE = 0.1, 2e-7, 5e-7
+"""What part of the bound is open at most where capacities are called alike at alike prices; seconds left for
+each use from which on rows that follow come before other prices, and from which on these are refined."""
 _FAR_SHARE = 0.25
 """Share of the time left that a local search has where the incumbent is far from the bound."""
 _CLOSED = 0.2
@@ -229,6 +232,10 @@ class _Run:
         self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
         self._menus: OptionTable | None = None
+        self._rows: OptionTable | None = None
+        """The menus under rows that follow, where these came before prices,"""
+        self._rough: Dual | None = None
+        """and their rough prices, where these pay."""
         self._quick = False
         self._densities = list[float]()  # of the choices by density that were not offered yet
         self._seconds: dict[str, float] = {}
@@ -266,24 +273,38 @@ class _Run:
         if (ended := self._before_prices(menus, priced)) is not None:
             return ended
         places = self._filled_places(menus, priced) if sparse else None
-        short = sparse and self._is_short(menus)
-        dual, top = solve_large(
-            menus,
-            gap=precision(self._options.gap),
-            start=None if priced is None else menus.restrict(priced),
-            late=self._clock.late,
-            seconds=self._clock.seconds_of(_PRICED_SHARE) if short else self._clock.uncounted,
-            anchor=best.among(menus),
-        )
+        dual, top = self._relaxation(menus, None if priced is None else menus.restrict(priced))
         if dual.infeasible:
             return StopReason("proven", infeasible=True)
         self._shown.at(menus.expand(dual.multipliers, model.num_capacities))
         self._shown.over_fitting(menus, dual)
+        if self._rows is not None and self._rough is not None:
+            self._shown.over_fitting(self._rows, self._rough, implied=True)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
         if menus.few_bind and places is None and top is menus:
             return self._under_those_that_bind(menus, dual, near_by)
         return self._priced(menus, dual, top, places, near_by)
+
+    def _relaxation(self, menus: OptionTable, near: NDArray[np.float64] | None) -> tuple[Dual, OptionTable]:
+        """Return prices, and the menus that their choices are of."""
+        clock, short = self._clock, menus.has_sparse_rows and self._is_short(menus)
+        if short and near is not None and not clock.is_short_of(_ROWS_PER_USE * menus.num_entries):
+            dual = at_prices(menus, near)
+            are_alike = self._best.distance_to(dual.bound) <= _ALIKE_OPEN * abs(dual.bound)
+            if are_alike and filled_by_few(menus, near):
+                self._rows = with_implied_rows(menus)
+                self._rough = roughly_priced(self._rows, dual, self._best)
+            if self._rough is not None:  # a relaxation without rows that follow is worth less
+                return dual, menus
+        return solve_large(
+            menus,
+            gap=precision(self._options.gap),
+            start=near,
+            late=clock.late,
+            seconds=clock.seconds_of(_PRICED_SHARE) if short else clock.uncounted,
+            anchor=self._best.among(menus),
+        )
 
     def _is_short(self, menus: OptionTable) -> bool:
         """Whether time is short for so many uses."""
@@ -427,11 +448,15 @@ class _Run:
         if not sparse and not asked:
             return menus
         rest = self._best, self._shown, self._options, self._clock, self._counters, self._mark
-        search = SparseSearch(menus, dual, *rest, places)
-        if sparse and self._is_short(menus):
-            search.come_near()
-        asked = asked and search.has_time
-        under = with_implied_rows(menus) if asked and filled_by_few(menus, dual.multipliers) else menus
+        rows, rough = self._rows, self._rough
+        search = SparseSearch(menus, dual, *rest, places, rows, rough)
+        if rough is None or self._clock.is_short_of(_PRICED_PER_USE * menus.num_entries):
+            if sparse and self._is_short(menus):
+                search.come_near()
+            asked = asked and search.has_time and rough is None
+        under = menus
+        if asked and filled_by_few(menus, dual.multipliers):
+            under = with_implied_rows(menus) if rows is None else rows
         if not sparse and under is menus:
             return menus
         if self._best.point is None and under is not menus:

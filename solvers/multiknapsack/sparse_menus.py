@@ -15,7 +15,7 @@ from apportion.core.options import SolveOptions
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
 from apportion.solvers.multiknapsack.anytime import StopReason
-from apportion.solvers.multiknapsack.dual import Dual, solve_large
+from apportion.solvers.multiknapsack.dual import Dual, alike_prices, at_prices, solve_large
 from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, ExpandingCore
 from apportion.solvers.multiknapsack.gang_branches import GangBranches, gangs_of
 from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far
@@ -25,7 +25,7 @@ from apportion.solvers.multiknapsack.proving import Proving, provable
 from apportion.solvers.multiknapsack.repair import near_choices
 from apportion.solvers.multiknapsack.ruin_recreate import RuinRecreate
 
-__all__ = ["SparseSearch"]
+__all__ = ["SparseSearch", "roughly_priced"]
 
 _LEAST_PROOF, _PROOF_SHARE = 0.3, 0.5
 """Seconds, or the share of what cores took, to prove by the exact search what HiGHS claims."""
@@ -58,6 +58,32 @@ _PAYS = 0.2
 """Share of the gap that implied rows must close: more rows take longer in all that follows."""
 
 
+def roughly_priced(rows: OptionTable, dual: Dual, best: ChoiceIncumbent) -> Dual | None:
+    """Return prices of menus under rows that follow at which alike ones cost alike, if these pay.
+
+    Parameters
+    ----------
+    rows, dual
+        All options under rows that follow, and prices of the menus without them.
+    best
+        The incumbent that what is open is measured from; without one nothing pays.
+    """
+    if best.value is None:
+        return None
+    priced = at_prices(rows, alike_prices(rows, _priced_at(rows, dual.multipliers)))
+    return priced if _pays(priced, dual, best) else None
+
+
+def _priced_at(rows: OptionTable, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return prices of menus under more rows than those that have some."""
+    return np.append(prices, np.zeros(rows.num_capacities - prices.size))
+
+
+def _pays(priced: Dual, dual: Dual, best: ChoiceIncumbent) -> bool:
+    """Return whether prices of more rows close enough of what others leave open."""
+    return priced.bound <= dual.bound - _PAYS * best.distance_to(dual.bound)
+
+
 class SparseSearch:
     """One search.
 
@@ -73,6 +99,8 @@ class SparseSearch:
         Called with the name of a phase that ends.
     places
         Fills places anew; ``None`` where capacities do not fall into places.
+    rows, rough
+        The menus under rows that follow, and prices of them that close enough of the gap, if there are any.
     """
 
     def __init__(
@@ -86,11 +114,13 @@ class SparseSearch:
         counters: dict[str, float],
         mark: Callable[[str], None],
         places: RuinRecreate | None,
+        rows: OptionTable | None,
+        rough: Dual | None,
     ) -> None:
         self._menus, self._dual = menus, dual
         self._best, self._shown, self._options = best, shown, options
         self._clock, self._counters, self._mark, self._places = clock, counters, mark, places
-        self._rows, self._priced = menus, dual
+        self._rows, self._priced = (menus, dual) if rows is None or rough is None else (rows, rough)
         """The menus under implied rows, and their prices, where these close enough of the gap."""
         self._local: LocalSearch | None = None
         """Of plans before there are such rows."""
@@ -207,11 +237,10 @@ class SparseSearch:
         if best.value is None or rows is menus:
             return False
         left, late = self._clock.uncounted, self._clock.late
-        near = np.append(dual.multipliers, np.zeros(rows.num_capacities - menus.num_capacities))
-        anchor = best.among(menus)
+        near, anchor = _priced_at(rows, self._priced.multipliers), best.among(menus)
         priced, _ = solve_large(rows, gap=1e-8, start=near, late=late, seconds=left, anchor=anchor)
         self._mark("dual")
-        if priced.bound > dual.bound - _PAYS * (dual.bound - best.value):
+        if not _pays(priced, dual, best):
             return False
         near_choices(menus, menus, dual.multipliers, priced.choices, best, late)
         self._mark("repair")

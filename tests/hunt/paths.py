@@ -245,6 +245,7 @@ PATHS = _table(
         {
             **_SPARSE_ROWS,
             "apportion.solvers.multiknapsack.several_capacities:_SHORT_PER_USE": 1e9,
+            "apportion.solvers.multiknapsack.several_capacities:_ALIKE_OPEN": 1e9,
             "apportion.solvers.multiknapsack.local_search:_READ": 0,
             "apportion.solvers.multiknapsack.local_search:_LONG_LIST": 0,
             "apportion.solvers.multiknapsack.local_search:_FAR": -1.0,
