@@ -292,7 +292,7 @@ class _Run:
         if short and near is not None and not clock.is_short_of(_ROWS_PER_USE * menus.num_entries):
             dual = at_prices(menus, near)
             are_alike = self._best.distance_to(dual.bound) <= _ALIKE_OPEN * abs(dual.bound)
-            if are_alike and filled_by_few(menus, near):
+            if are_alike and not menus.few_bind and filled_by_few(menus, near):
                 self._rows = with_implied_rows(menus)
                 self._rough = roughly_priced(self._rows, dual, self._best)
             if self._rough is not None:  # a relaxation without rows that follow is worth less
