@@ -197,7 +197,8 @@ def on_pools(
     left = clock.seconds_left
     by_sets = small_enough(model) and usable("ortools") and (left is None or left > _LOADED)
     branches = not by_sets and model.num_options <= _BRANCHED
-    best = _rearranged(call, best, _GLANCE if by_sets else _REARRANGED if branches else math.inf)
+    seconds = _GLANCE if by_sets else _REARRANGED if branches else math.inf
+    best = _rearranged(call, best, seconds)
     if call.closes(model.objective(best)):
         return searched(call, best, prices, Termination.OPTIMAL)
     if clock.work_left == 0:
@@ -205,7 +206,12 @@ def on_pools(
     if by_sets:
         return _by_sets(call, best, prices)
     if branches:
-        return _branched(call, best, prices)
+        outcome = _branched(call, best, prices)
+        # with more time the local search would have had more, whether or not HiGHS ended before the limit
+        is_cut = left is not None and _LAST * left < seconds and ListSearch.is_for(model)
+        if is_cut and outcome.termination is Termination.SOLUTION_LIMIT:
+            return replace(outcome, termination=Termination.TIME_LIMIT)
+        return outcome
     return searched(call, best, prices, ended(clock))
 
 

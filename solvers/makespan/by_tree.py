@@ -44,17 +44,8 @@ __all__ = [
 ]
 
 
-_MOMENT = 0.005
-"""Seconds left in which no turn is begun."""
-
-
 def ended(clock: Clock) -> Termination:
-    """Say why a search without a proof ended: by a limit of the call only if that was reached.
-
-    A search that begins no turn in the last moment was ended by the clock.
-    """
-    if clock.is_short_of(_MOMENT):
-        return Termination.TIME_LIMIT
+    """Say why a search without a proof ended: by a limit of the call only if that was reached."""
     return clock.stopped() or Termination.SOLUTION_LIMIT
 
 

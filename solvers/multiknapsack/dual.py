@@ -429,7 +429,7 @@ def solve_large(
         stride = min(jobs // 32, max(2, options // 8_000))
         start = solve_dual(menus.every(stride), gap=max(gap, 1e-5), late=late).multipliers
     if late():
-        return Dual(start, bound_at(menus, start), 1, (), False), menus
+        return at_prices(menus, start), menus
     loss = menus.loss(start)
     near = min(0.5, max(4.0 * jobs, 4_000.0) / options)
     kept = loss <= np.quantile(sampled(loss), near)

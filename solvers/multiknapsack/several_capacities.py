@@ -232,10 +232,8 @@ class _Run:
         self._shown = ProvenBound(model, self._best, known)
         self._start_used: bool | None = None
         self._menus: OptionTable | None = None
-        self._rows: OptionTable | None = None
-        """The menus under rows that follow, where these came before prices,"""
-        self._rough: Dual | None = None
-        """and their rough prices, where these pay."""
+        self._rough: tuple[OptionTable, Dual] | None = None
+        """The menus under rows that follow, and their rough prices, where these came before others."""
         self._quick = False
         self._densities = list[float]()  # of the choices by density that were not offered yet
         self._seconds: dict[str, float] = {}
@@ -278,8 +276,8 @@ class _Run:
             return StopReason("proven", infeasible=True)
         self._shown.at(menus.expand(dual.multipliers, model.num_capacities))
         self._shown.over_fitting(menus, dual)
-        if self._rows is not None and self._rough is not None:
-            self._shown.over_fitting(self._rows, self._rough, implied=True)
+        if self._rough is not None:
+            self._shown.over_fitting(*self._rough, implied=True)
         self._counters["dual_evaluations"] = float(dual.evaluations)
         self._mark("dual")
         if menus.few_bind and places is None and top is menus:
@@ -293,8 +291,7 @@ class _Run:
             dual = at_prices(menus, near)
             are_alike = self._best.distance_to(dual.bound) <= _ALIKE_OPEN * abs(dual.bound)
             if are_alike and not menus.few_bind and filled_by_few(menus, near):
-                self._rows = with_implied_rows(menus)
-                self._rough = roughly_priced(self._rows, dual, self._best)
+                self._rough = roughly_priced(menus, dual, self._best)
             if self._rough is not None:  # a relaxation without rows that follow is worth less
                 return dual, menus
         return solve_large(
@@ -448,15 +445,13 @@ class _Run:
         if not sparse and not asked:
             return menus
         rest = self._best, self._shown, self._options, self._clock, self._counters, self._mark
-        rows, rough = self._rows, self._rough
-        search = SparseSearch(menus, dual, *rest, places, rows, rough)
-        if rough is None or self._clock.is_short_of(_PRICED_PER_USE * menus.num_entries):
-            if sparse and self._is_short(menus):
-                search.come_near()
-            asked = asked and search.has_time and rough is None
-        under = menus
-        if asked and filled_by_few(menus, dual.multipliers):
-            under = with_implied_rows(menus) if rows is None else rows
+        search, under = SparseSearch(menus, dual, *rest, places, self._rough), menus
+        if self._rough is not None and not self._clock.is_short_of(_PRICED_PER_USE * menus.num_entries):
+            under = self._rough[0]
+        elif sparse and self._is_short(menus):
+            search.come_near()
+        if self._rough is None and asked and search.has_time and filled_by_few(menus, dual.multipliers):
+            under = with_implied_rows(menus)
         if not sparse and under is menus:
             return menus
         if self._best.point is None and under is not menus:

@@ -20,7 +20,7 @@ from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, Expandin
 from apportion.solvers.multiknapsack.gang_branches import GangBranches, gangs_of
 from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
-from apportion.solvers.multiknapsack.proven_bound import ProvenBound
+from apportion.solvers.multiknapsack.proven_bound import ProvenBound, with_implied_rows
 from apportion.solvers.multiknapsack.proving import Proving, provable
 from apportion.solvers.multiknapsack.repair import near_choices
 from apportion.solvers.multiknapsack.ruin_recreate import RuinRecreate
@@ -58,20 +58,19 @@ _PAYS = 0.2
 """Share of the gap that implied rows must close: more rows take longer in all that follows."""
 
 
-def roughly_priced(rows: OptionTable, dual: Dual, best: ChoiceIncumbent) -> Dual | None:
-    """Return prices of menus under rows that follow at which alike ones cost alike, if these pay.
+def roughly_priced(menus: OptionTable, dual: Dual, best: ChoiceIncumbent) -> tuple[OptionTable, Dual] | None:
+    """Return menus under rows that follow, and prices at which alike ones cost alike, if these pay.
 
     Parameters
     ----------
-    rows, dual
-        All options under rows that follow, and prices of the menus without them.
+    menus, dual
+        All options, and prices of them.
     best
-        The incumbent that what is open is measured from; without one nothing pays.
+        The incumbent that what is open is measured from.
     """
-    if best.value is None:
-        return None
+    rows = with_implied_rows(menus)
     priced = at_prices(rows, alike_prices(rows, _priced_at(rows, dual.multipliers)))
-    return priced if _pays(priced, dual, best) else None
+    return (rows, priced) if _pays(priced, dual, best) else None
 
 
 def _priced_at(rows: OptionTable, prices: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -99,8 +98,8 @@ class SparseSearch:
         Called with the name of a phase that ends.
     places
         Fills places anew; ``None`` where capacities do not fall into places.
-    rows, rough
-        The menus under rows that follow, and prices of them that close enough of the gap, if there are any.
+    rough
+        The menus under rows that follow, and prices that close enough of the gap, if they are known.
     """
 
     def __init__(
@@ -114,13 +113,12 @@ class SparseSearch:
         counters: dict[str, float],
         mark: Callable[[str], None],
         places: RuinRecreate | None,
-        rows: OptionTable | None,
-        rough: Dual | None,
+        rough: tuple[OptionTable, Dual] | None,
     ) -> None:
         self._menus, self._dual = menus, dual
         self._best, self._shown, self._options = best, shown, options
         self._clock, self._counters, self._mark, self._places = clock, counters, mark, places
-        self._rows, self._priced = (menus, dual) if rows is None or rough is None else (rows, rough)
+        self._rows, self._priced = (menus, dual) if rough is None else rough
         """The menus under implied rows, and their prices, where these close enough of the gap."""
         self._local: LocalSearch | None = None
         """Of plans before there are such rows."""

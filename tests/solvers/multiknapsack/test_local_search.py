@@ -181,11 +181,11 @@ def test_jobs_that_must_run_in_little_room_come_near_the_bound(seed: int) -> Non
 def test_an_incumbent_far_from_the_bound_under_tight_floors_comes_nearer(seed: int) -> None:
     """Neither repairs, beams nor HiGHS moved it in ten seconds: a third of the bound was all there was."""
     model, start = full_pools(seed)
-    outcome = solve(model, SolveOptions(time_limit=2.0, deterministic=True), start)
+    outcome = solve(model, SolveOptions(time_limit=4.0, deterministic=True), start)
     assert outcome.point is not None and model.check(outcome.point).feasible
     assert outcome.objective is not None and outcome.bound is not None
     assert model.objective(start) < 0.4 * outcome.bound
-    assert outcome.objective > 0.6 * outcome.bound
+    assert outcome.objective > 0.7 * outcome.bound
 
 
 def test_a_limit_of_work_leaves_no_time_for_the_local_search() -> None:
