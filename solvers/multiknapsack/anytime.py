@@ -18,8 +18,8 @@ from apportion.core.options import SolveOptions
 from apportion.core.outcome import Termination
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import HIGHS_ERROR
+from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
 from apportion.solvers.multiknapsack.beam import BeamTurns
-from apportion.solvers.multiknapsack.linear_dual import alike_jobs
 from apportion.solvers.multiknapsack.nested_tables import NestedTables, nested_tables
 from apportion.solvers.multiknapsack.option_table import (
     ChoiceIncumbent,

@@ -16,7 +16,7 @@ the columns are, and a job needs few of them; with each portion it goes on from 
 The relaxation gives half of two options to some jobs, at most as many as there are limits that bind. Where
 such a limit must be met to the unit, a whole choice needs other jobs under it that take a little more or
 less, whatever that loses (`beside_divided`): cores of many options without them have no choice, and with them
-few are enough. Jobs with the same menus are one job with a count where it helps (`alike_jobs`).
+few are enough. Where most jobs are alike a class of them is one job (`AlikeJobs.together`).
 """
 
 from __future__ import annotations
@@ -30,17 +30,15 @@ from numpy.typing import NDArray
 
 from apportion.core.errors import BackendUnavailable
 from apportion.core.outcome import Termination
-from apportion.models.linear import Block, LinearModel
 from apportion.models.multiple_choice import Ragged
 from apportion.solvers.general.highs import GrowingProgramme
 from apportion.solvers.general.highs_call import call
+from apportion.solvers.multiknapsack.alike_jobs import alike_jobs, written
 from apportion.solvers.multiknapsack.option_table import OptionTable, among_least, bound_at
 from apportion.solvers.multiknapsack.repair import cheapest
 
 __all__ = [
-    "AlikeJobs",
     "ResidualCore",
-    "alike_jobs",
     "beside_divided",
     "columns_of",
     "is_sifted",
@@ -50,105 +48,7 @@ __all__ = [
     "residual_core",
     "sifted",
     "worst_exceeded",
-    "written",
 ]
-
-
-def written(menus: OptionTable) -> LinearModel:
-    """Return the menus as a linear model: a row per job, then a row per capacity."""
-    num, jobs, caps = menus.num_options, menus.num_jobs, menus.num_capacities
-    rows, columns, uses = menus.entries()
-    ends = num + np.cumsum(np.bincount(rows, minlength=caps))
-    return LinearModel(
-        sense="maximize",
-        cost=menus.values,
-        offset=0.0,
-        lower=np.zeros(num),
-        upper=np.ones(num),
-        integer=np.ones(num, dtype=np.bool_),
-        row_lower=np.concatenate((np.ones(jobs), np.full(caps, -np.inf))),
-        row_upper=np.concatenate((np.ones(jobs), menus.capacities)),
-        indptr=np.concatenate((menus.offsets, ends)).astype(np.int32),
-        indices=np.concatenate((np.arange(num), columns)).astype(np.int32),
-        data=np.concatenate((np.ones(num), uses)),
-        variables=(Block("x", 0, (num,)),),
-        rows=(Block("one_option", 0, (jobs,)), Block("capacity", jobs, (caps,))),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AlikeJobs:
-    """Menus of which every one stands for several jobs.
-
-    In any choice two such jobs can exchange their options, so only how many of them have which option counts:
-    what is solved in whole numbers has no symmetry then.
-
-    Attributes
-    ----------
-    menus
-        The menu of the first job of every class.
-    counts
-        int64 [classes]: how many jobs it is the menu of.
-    """
-
-    menus: OptionTable
-    counts: NDArray[np.int64]
-    _class: NDArray[np.int64]
-    _offsets: NDArray[np.int64]
-
-    def written(self) -> LinearModel:
-        """Return the menus as a linear model: how many jobs of every class have an option."""
-        model, classes = written(self.menus), self.menus.num_jobs
-        counts = self.counts.astype(np.float64)
-        lower, upper = model.row_lower.copy(), model.row_upper.copy()
-        lower[:classes] = upper[:classes] = counts
-        return replace(model, upper=counts[self.menus.job], row_lower=lower, row_upper=upper)
-
-    def inward(self, choice: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the point that a choice is, float64 [options of the classes]."""
-        place = self.menus.offsets[self._class] + choice - self._offsets[:-1]
-        return np.bincount(place, minlength=self.menus.num_options).astype(np.float64)
-
-    def outward(self, point: NDArray[np.float64]) -> NDArray[np.int64] | None:
-        """Return a choice that a point of whole numbers is; ``None`` where it gives a job none or several."""
-        whole = np.rint(point).astype(np.int64)
-        if (whole < 0).any() or not np.array_equal(
-            np.bincount(self.menus.job, weights=whole, minlength=self.counts.size), self.counts
-        ):
-            return None
-        place = np.repeat(np.arange(whole.size) - self.menus.offsets[:-1][self.menus.job], whole)
-        choice = np.empty(self._class.size, dtype=np.int64)
-        choice[np.argsort(self._class, kind="stable")] = place
-        return choice + self._offsets[:-1]
-
-
-_MOST_CELLS = 4_000_000
-"""Cells of sparse menus up to which jobs are compared."""
-
-
-def alike_jobs(menus: OptionTable) -> AlikeJobs:
-    """Return menus by classes of jobs whose options are the same in the same order."""
-    if menus.is_sparse and menus.num_options * menus.num_capacities > _MOST_CELLS:
-        kind = np.arange(menus.num_options)  # every job is one of a kind
-    else:
-        rows = np.vstack((menus.values, menus.uses)).T
-        kind = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-    sizes, begins = np.diff(menus.offsets), menus.offsets[:-1]
-    whose, first = np.empty(menus.num_jobs, dtype=np.int64), list[NDArray[np.int64]]()
-    known = 0
-    for size in np.unique(sizes).tolist():
-        jobs = np.flatnonzero(sizes == size)
-        signs = kind[begins[jobs, None] + np.arange(size)]
-        _, firsts, place = np.unique(signs, axis=0, return_index=True, return_inverse=True)
-        whose[jobs] = known + place.reshape(-1)
-        first.append(jobs[firsts])
-        known += firsts.size
-    order = np.argsort(np.concatenate(first))  # classes in the order of their first jobs
-    rank = np.empty(known, dtype=np.int64)
-    rank[order] = np.arange(known)
-    whose, chosen = rank[whose], np.concatenate(first)[order]
-    counts = np.bincount(whose, minlength=known)
-    return AlikeJobs(menus.part(chosen, menus.capacities), counts, whose, menus.offsets)
 
 
 _TIED = 1e-9
@@ -179,6 +79,8 @@ def beside_divided(menus: OptionTable, loss: NDArray[np.float64]) -> NDArray[np.
     return found
 
 
+Relaxed = tuple[NDArray[np.float64], NDArray[np.float64] | None]
+
 _STEPS = 15
 """Steps towards rough prices,"""
 _SHORTER = 0.8
@@ -203,7 +105,7 @@ def sifted(
     near: NDArray[np.float64] | None = None,
     is_close: bool = False,
     enough: float = -np.inf,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+) -> Relaxed | None:
     """Solve portions that grow by what their prices leave out.
 
     Parameters
@@ -226,8 +128,8 @@ def sifted(
     Returns
     -------
     tuple or None
-        Prices and every job's largest option, the best so far where the time is over; ``None`` if the last
-        portion still leaves some, or HiGHS fails.
+        Prices and the shares of options, the best so far where the time is over; ``None`` if the last portion
+        still leaves some, or HiGHS fails.
     """
     if menus.greatest_use > _EXACT:
         return None
@@ -250,18 +152,25 @@ def sifted(
         if shown + lost < least:
             least, best = shown + lost, prices
         if least < enough:
-            return best, menus.best_choice(menus.scores(best))
+            return best, _at_best(menus, best)
         if lost <= _CLOSE * abs(shown):
             part = np.zeros(menus.num_options)
             part[np.concatenate(order)] = found.point
-            return prices, menus.best_choice(part)
+            return prices, part
         middle = 0.5 * (best + prices)
         shown, lost, between = _left_out(menus, kept, middle)
         if shown + lost < least:
             least, best = shown + lost, middle
         fresh = _greatest(between, _MOST * menus.num_jobs) | _greatest(excess, menus.num_jobs)
         kept |= fresh
-    return (best, menus.best_choice(menus.scores(best))) if _is_over(left()) else None
+    return (best, _at_best(menus, best)) if _is_over(left()) else None
+
+
+def _at_best(menus: OptionTable, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return float64 [options]: 1 for every job's best option at some prices, 0 for others."""
+    shares = np.zeros(menus.num_options)
+    shares[menus.best_choice(menus.scores(prices))] = 1.0
+    return shares
 
 
 def _greatest(excess: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
@@ -345,6 +254,8 @@ def _rough(
 
 
 Priced = tuple[NDArray[np.float64], NDArray[np.int64] | None]
+_MOST_ALIKE = 0.5
+"""Classes of alike jobs to every job up to which a class is one job."""
 
 _AGREES, _EXCEEDED, _JOINING = 1e-5, 1e-7, 16
 """Parts by which HiGHS's optimum and its prices may differ, a capacity is exceeded; how many join at once."""
@@ -394,19 +305,38 @@ def relaxed(
         return None if seconds is None else seconds - (time.monotonic() - began)
 
     try:
-        if menus.few_bind:
-            return _by_joining(menus, left)
-        if menus.num_jobs >= _MANY_JOBS and (found := narrowed(menus, left, near)) is not None:
-            return found
-        if menus.num_options > _WORTH * menus.num_jobs:
-            anchor = cheapest(menus) if anchor is None else anchor
-            if (menus.used(anchor) <= menus.capacities).all():
-                found = sifted(menus, left, anchor, _agree, near, is_close, enough)
-                if found is not None:
-                    return found
-        return _solved(menus, left())
+        alike = alike_jobs(menus)
+        if alike.counts.size <= min(_MOST_ALIKE * menus.num_jobs, _MANY_JOBS):
+            some = _relaxed(alike.together(), left, None, near, is_close, enough)
+            return some and (some[0], None if some[1] is None else alike.divided(some[1]))
+        if menus.num_jobs >= _MANY_JOBS and not menus.few_bind:
+            found = narrowed(menus, left, near)
+            if found is not None:
+                return found
+        every = _relaxed(menus, left, anchor, near, is_close, enough)
+        return every and (every[0], None if every[1] is None else menus.best_choice(every[1]))
     except BackendUnavailable:
         return None
+
+
+def _relaxed(
+    menus: OptionTable,
+    left: Callable[[], float | None],
+    anchor: NDArray[np.int64] | None,
+    near: NDArray[np.float64] | None,
+    is_close: bool,
+    enough: float,
+) -> Relaxed | None:
+    """Solve the relaxation by joining capacities, in portions, or whole."""
+    if menus.few_bind:
+        return _by_joining(menus, left)
+    if menus.num_options > _WORTH * menus.num_jobs:
+        anchor = cheapest(menus) if anchor is None else anchor
+        if (menus.used(anchor) <= menus.capacities).all():
+            found = sifted(menus, left, anchor, _agree, near, is_close, enough)
+            if found is not None:
+                return found
+    return _solved(menus, left())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -508,7 +438,7 @@ def narrowed(
         if shown + lost < lowest:
             best, lowest = prices, shown + lost
         if lost <= _CLOSE * abs(shown):
-            return prices, np.flatnonzero(kept)[part.outward(found[1])]
+            return prices, np.flatnonzero(kept)[part.outward(part.menus.best_choice(found[1]))]
         kept |= (excess > 0.0) & among_least(-excess, count)
     return (best, menus.best_choice(menus.scores(best))) if _is_over(left()) else None
 
@@ -546,7 +476,7 @@ def worst_exceeded(
     return np.argsort(-beyond, kind="stable")[: min(_JOINING, np.count_nonzero(beyond > tolerance))]
 
 
-def _by_joining(menus: OptionTable, left: Callable[[], float | None]) -> Priced | None:
+def _by_joining(menus: OptionTable, left: Callable[[], float | None]) -> Relaxed | None:
     """Price what binds: capacities that the relaxation under some exceeds join these."""
     free = menus.under(np.zeros(menus.num_capacities, dtype=np.bool_))
     programme, prices = programme_of(free), np.zeros(menus.num_capacities)
@@ -573,7 +503,7 @@ def _agree(shown: float, objective: float) -> bool:
     return abs(shown - objective) <= _AGREES * max(abs(shown), abs(objective))
 
 
-def _solved(menus: OptionTable, seconds: float | None) -> Priced | None:
+def _solved(menus: OptionTable, seconds: float | None) -> Relaxed | None:
     """Solve the relaxation of menus whole; presolve would find nothing, for a third of the time."""
     model = replace(written(menus), integer=np.zeros(menus.num_options, dtype=np.bool_))
     settings: dict[str, object] = {"threads": 1, "presolve": "off"}
@@ -590,11 +520,11 @@ def _solved(menus: OptionTable, seconds: float | None) -> Priced | None:
 
 def _priced(
     menus: OptionTable, prices: NDArray[np.float64], point: NDArray[np.float64], objective: float
-) -> Priced | None:
-    """Return prices and every job's largest option; ``None`` where these do not show HiGHS's optimum.
+) -> Relaxed | None:
+    """Return prices and a point; ``None`` where these do not show HiGHS's optimum.
 
     Where all values are 0 no prices are nearer to one than others.
     """
     if menus.values.any() and not _agree(bound_at(menus, prices), objective):
         return None
-    return prices, menus.best_choice(point)
+    return prices, point

@@ -14,8 +14,8 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.compiled import load
 from apportion.solvers.general.highs_call import call
 from apportion.solvers.general.points import Start
+from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
 from apportion.solvers.multiknapsack.dual import solve_dual
-from apportion.solvers.multiknapsack.linear_dual import alike_jobs
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
 from apportion.solvers.search.depth_first import Status
 from apportion.solvers.search.menu_search import MenuSearch, ScaledMenus, Settings, Unit, unit_of

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from apportion.core.errors import BackendUnavailable
 from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs_call import call
+from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
 from apportion.solvers.multiknapsack.dual import overdrawn_by_all
-from apportion.solvers.multiknapsack.linear_dual import alike_jobs
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, bound_at, noise
 from apportion.solvers.multiknapsack.proving import solve_core
 

@@ -268,6 +268,14 @@ PATHS = _table(
         wants="several",
     ),
     Path(
+        "alike-jobs",
+        _SUMS,
+        {**_SPARSE_ROWS, "apportion.solvers.multiknapsack.linear_dual:_MOST_ALIKE": 1.0},
+        complete=False,
+        witness="apportion.solvers.multiknapsack.linear_dual:_relaxed",
+        wants="several",
+    ),
+    Path(
         "large-dual",
         _SUMS,
         {"apportion.solvers.multiknapsack.dual:_LARGE": 0},

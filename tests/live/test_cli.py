@@ -17,7 +17,7 @@ from apportion.cli.harvest import address_of
 from apportion.cli.main import main
 from apportion.core.errors import SchedulerMissing
 from apportion.live.controller.harvest import Settings, harvest, rehearse
-from apportion.live.controller.terminal_view import in_words
+from apportion.live.controller.monitoring import in_words
 from apportion.live.record.jobs import Job, JobSpec, JobState
 from apportion.live.record.requests import Cancel, Drain, Submit, waiting
 from apportion.live.record.store import Lock, Store, read_state
@@ -290,7 +290,7 @@ def test_a_view_on_a_terminal(folder: Path) -> None:
     from apportion.live.controller.advisor import LiveAdvisor
     from apportion.live.controller.controller import Controller
     from apportion.live.controller.core import Limits
-    from apportion.live.controller.terminal_view import LiveView
+    from apportion.live.controller.monitoring import LiveView
     from apportion.live.record.requests import apply
 
     world = MemoryCluster(("n0", "n1"))

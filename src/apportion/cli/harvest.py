@@ -125,7 +125,7 @@ def command(dry_run: bool, as_json: bool, **given: Any) -> int:
     if as_json or not sys.stdout.isatty():
         harvest(settings, on_step=_JsonLines())
         return 0
-    from apportion.live.controller.terminal_view import LiveView
+    from apportion.live.controller.monitoring import LiveView
 
     with LiveView() as view:
         harvest(settings, on_step=view)

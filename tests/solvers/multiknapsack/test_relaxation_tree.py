@@ -12,7 +12,7 @@ from apportion.core.options import SolveOptions
 from apportion.models import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack import relaxation_tree as module
-from apportion.solvers.multiknapsack.linear_dual import alike_jobs
+from apportion.solvers.multiknapsack.alike_jobs import alike_jobs
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, build
 from apportion.solvers.multiknapsack.relaxation_tree import RelaxationTree
 

@@ -36,7 +36,7 @@ from apportion.live.slurm.cluster import SlurmCluster, require_commands
 from apportion.live.slurm.commands import TimedCluster
 
 if TYPE_CHECKING:
-    from apportion.live.controller.metrics import HarvestMetrics
+    from apportion.live.controller.monitoring import HarvestMetrics
 
 __all__ = ["Keeping", "Settings", "cancel_pilots", "harvest", "make_policy", "rehearse"]
 
@@ -249,7 +249,7 @@ def _keeping(
 ) -> Keeping:
     metrics: HarvestMetrics | None = None
     if settings.metrics is not None:
-        from apportion.live.controller.metrics import HarvestMetrics
+        from apportion.live.controller.monitoring import HarvestMetrics
 
         metrics = HarvestMetrics(settings.metrics)
     size = settings.journal_mb * 2**20
