@@ -241,6 +241,7 @@ ENGINES: Mapping[str, tuple[Callable[[], Iterator[Any]], tuple[Part, ...]]] = {
             Part("rows that follow", {f"{_ROOM}.several_capacities:filled_by_few": _never}),
             Part("local search", {f"{_ROOM}.sparse_menus:LocalSearch.run": _nothing}),
             Part("places filled anew", {f"{_ROOM}.ruin_recreate:RuinRecreate._recreated": _nothing}),
+            Part("sets of options for places", {f"{_ROOM}.place_patterns:PlacePatterns.run": _nothing}),
             Part("growing cores", {f"{_ROOM}.sparse_menus:SparseSearch._cores": _nothing}),
             Part("the exact search on cores", {f"{_ROOM}.sparse_menus:SparseSearch._by_tree": _nothing}),
             Part("relaxations by HiGHS", {f"{_ROOM}.dual:relaxed": _nothing}),

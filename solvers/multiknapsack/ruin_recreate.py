@@ -23,7 +23,9 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
 
-__all__ = ["Places", "RuinRecreate"]
+__all__ = ["SECONDS", "WORK", "Places", "RuinRecreate", "Solve", "best_set"]
+
+Solve = Callable[[MultipleChoiceKnapsack, SolveOptions], Outcome]
 
 _PLACES = 4
 """Places that are emptied at once,"""
@@ -37,10 +39,10 @@ _CELLS = 4_000_000
 """Jobs times places up to which all places are filled anew, one after the other."""
 _TRUST = 0.9
 """Share of its gain at near-optimal prices that a job is left to a later place for."""
-_WORK, _SECONDS = 100_000, 3e-3
+WORK, SECONDS = 100_000, 3e-3
 """Units of work that a place may take, and what deterministic mode charges for it."""
-_GRID = 2.0**30
-"""The greatest gain in whole numbers."""
+_GRID, _PART = 2.0**30, 2.0**-20
+"""The greatest gain in whole numbers, and a part of one that rounding in double precision does not reach."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,11 +114,10 @@ class RuinRecreate:
         best: ChoiceIncumbent,
         clock: Clock,
         seed: int,
-        solve: Callable[[MultipleChoiceKnapsack, SolveOptions], Outcome],
+        solve: Solve,
     ) -> None:
-        self._menus, self._places, self._best, self._clock = menus, places, best, clock
-        self._solve, self._random = solve, np.random.default_rng(seed)
-        self._limits = SolveOptions(deterministic=True, work_limit=_WORK)
+        self._menus, self.places, self._best, self._clock = menus, places, best, clock
+        self.solve, self._random = solve, np.random.default_rng(seed)
         idle = np.where(places.of_option < 0, menus.values, -np.inf)
         self._idle_option = menus.best_choice(idle)
         self._idle = idle[self._idle_option]
@@ -126,7 +127,7 @@ class RuinRecreate:
 
     def sweep(self, prices: NDArray[np.float64], seconds: float) -> None:
         """Fill all places anew, those of greatest price first, within so many seconds of the clock."""
-        places = self._places
+        places = self.places
         choice, until = self._best.among(self._menus), self._clock.elapsed + seconds
         worth = np.bincount(places.of_capacity, prices * self._menus.capacities, len(places.options))
         if choice is not None and worth.size * self._menus.num_jobs <= _CELLS:
@@ -138,7 +139,7 @@ class RuinRecreate:
 
         Without patience it ends when nothing better was found for thrice the time that led to the last one.
         """
-        clock, best, values, number = self._clock, self._best, self._menus.values, len(self._places.options)
+        clock, best, values, number = self._clock, self._best, self._menus.values, len(self.places.options)
         choice, reduced, since = best.among(self._menus), self._menus.scores(prices), 0
         began = gained = clock.elapsed
         until, most = began + seconds, best.value
@@ -171,14 +172,14 @@ class RuinRecreate:
 
         A job stays where it is until its place has its turn, or an earlier one takes it.
         """
-        job, of, choice = self._menus.job, self._places.of_option, choice.copy()
+        job, of, choice = self._menus.job, self.places.of_option, choice.copy()
         free = np.isin(of[choice], [-1, *places])
         for place, value in zip(places.tolist(), self._otherwise(places, reduced), strict=True):
             if self._clock.elapsed >= until or self._clock.stopped() is not None:
                 break
             out = of[choice] == place
             choice[out] = self._idle_option[out]
-            options = self._places.options[place]
+            options = self.places.options[place]
             options = options[free[job[options]]]
             taken = self._filled(place, options, self._menus.values[options] - value[job[options]])
             choice[job[taken]] = taken
@@ -192,7 +193,7 @@ class RuinRecreate:
         value, anyway = np.where(none, -self._lost, self._idle), np.where(none, 0.0, self._idle)
         for at in range(places.size - 1, -1, -1):
             found[at] = value
-            options = self._places.options[places[at]]
+            options = self.places.options[places[at]]
             job = self._menus.job[options]
             gain = reduced[options]
             gain = np.where(none[job], gain, anyway[job] + _TRUST * (gain - anyway[job]))
@@ -207,20 +208,59 @@ class RuinRecreate:
         options, gains = options[gains > 0.0], gains[gains > 0.0]
         if options.size == 0:
             return options
-        caps = self._places.capacities[place]
+        caps = self.places.capacities[place]
         capacities = self._menus.capacities[caps].astype(np.int64)
-        uses = self._places.uses[options, : caps.size]
-        worth = np.rint(gains * (_GRID / gains.max()))
-        kept = _of_use(self._menus.job[options], worth, uses, capacities)
-        options, uses, worth = options[kept], uses[kept], worth[kept]
-        _, sizes = np.unique(self._menus.job[options], return_counts=True)
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        model = MultipleChoiceKnapsack.from_arrays(worth, uses, offsets, capacities, required=False)
-        outcome = self._solve(model, self._limits)
-        if outcome.termination is Termination.INTERRUPTED:
-            raise KeyboardInterrupt
-        self._clock.charge(1.0 + outcome.counters["nodes"] + outcome.counters["states"], _SECONDS)
-        return options[:0] if outcome.point is None else options[outcome.point[outcome.point >= 0]]
+        uses = self.places.uses[options, : caps.size]
+        kept = _of_use(self._menus.job[options], gains, uses, capacities)
+        options, uses = options[kept], uses[kept]
+        chosen, _, work = best_set(self.solve, self._menus.job[options], gains[kept], uses, capacities)
+        self._clock.charge(work, SECONDS)
+        return options[chosen]
+
+
+def best_set(
+    solve: Solve,
+    job: NDArray[np.int64],
+    gains: NDArray[np.float64],
+    uses: NDArray[np.int64],
+    capacities: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], float, float]:
+    """Return the best set of options that fits, what no set is worth more than, and the work that it took.
+
+    Gains are counted in whole numbers of a unit, rounded up. What rounding has taken of a gain before (some
+    eps of at most `_GRID` units) is added: a part of a unit.
+
+    Parameters
+    ----------
+    solve
+        The engine for several capacities.
+    job
+        int64 [options], rising: one option of each at most.
+    gains
+        float64 [options], above 0, each off by a few eps of itself.
+    uses, capacities
+        int64 [options, capacities] and [capacities].
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the engine was interrupted.
+    """
+    unit = float(gains.max()) / _GRID
+    sizes = np.bincount(job)
+    model = MultipleChoiceKnapsack.from_arrays(
+        np.ceil(gains / unit + _PART),
+        uses,
+        np.concatenate(([0], np.cumsum(sizes[sizes > 0]))),
+        capacities,
+        required=False,
+    )
+    outcome = solve(model, SolveOptions(deterministic=True, work_limit=WORK))
+    if outcome.termination is Termination.INTERRUPTED:
+        raise KeyboardInterrupt
+    most = gains.sum() if outcome.bound is None else outcome.bound * unit
+    found = np.zeros(0) if outcome.point is None else outcome.point[outcome.point >= 0]
+    return found.astype(np.int64), float(most), 1.0 + outcome.counters["nodes"] + outcome.counters["states"]
 
 
 def _places_of(capacity: NDArray[np.int64], option: NDArray[np.int64], number: int) -> NDArray[np.int64]:
@@ -244,13 +284,13 @@ def _grouped(group: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _of_use(
-    job: NDArray[np.int64], worth: NDArray[np.float64], uses: NDArray[np.int64], capacities: NDArray[np.int64]
+    job: NDArray[np.int64], gains: NDArray[np.float64], uses: NDArray[np.int64], capacities: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return bool [options]: all but those of jobs alike beyond what a place has room for."""
     alone = np.bincount(job)[job] == 1
     with np.errstate(divide="ignore"):
         room = np.where(uses > 0, capacities // np.maximum(uses, 1), job.size).min(axis=1, initial=job.size)
-    _, kind = np.unique(np.column_stack((worth, uses)), axis=0, return_inverse=True)
+    _, kind = np.unique(np.column_stack((gains, uses)), axis=0, return_inverse=True)
     order = np.lexsort((~alone, kind))
     first = np.searchsorted(kind[order], kind[order])
     rank = np.empty(job.size, dtype=np.int64)

@@ -26,6 +26,7 @@ from apportion.solvers.multiknapsack.option_table import (
     build,
     noise,
 )
+from apportion.solvers.multiknapsack.place_patterns import PlacePatterns
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound, filled_by_few, with_implied_rows
 from apportion.solvers.multiknapsack.repair import (
     by_density,
@@ -43,8 +44,9 @@ __all__ = ["solve"]
 
 _QUICK = 4_000
 """Uses up to which the exact search has its first turn after a single repair."""
-_REPAIR_SHARE = 0.25
-"""Share of the time left that a repair of menus of few uses has: a local search from any choice does more."""
+_REPAIR_SHARE, _LITTLE = 0.25, 0.02
+"""Share of the time left that a repair of menus of few uses has: a local search from any choice does more,
+and sets of options for places much more."""
 _MANY = 8
 """Capacities from which a choice by density comes before multipliers, which take long to find."""
 _SOON_READ = 4_000_000
@@ -67,6 +69,8 @@ then: plans that they lead to have as much."""
 _ALIKE_OPEN, _ROWS_PER_USE, _PRICED_PER_USE = 0.1, 2e-7, 5e-7
 """What part of the bound is open at most where capacities are called alike at alike prices; seconds left for
 each use from which on rows that follow come before other prices, and from which on these are refined."""
+_SETS_PER_USE = 2e-6
+"""Seconds left for each use from which on places are filled by sets of options."""
 _FAR_SHARE = 0.25
 """Share of the time left that a local search has where the incumbent is far from the bound."""
 _CLOSED = 0.2
@@ -234,6 +238,7 @@ class _Run:
         self._menus: OptionTable | None = None
         self._rough: tuple[OptionTable, Dual] | None = None
         """The menus under rows that follow, and their rough prices, where these came before others."""
+        self._patterns: PlacePatterns | None = None
         self._quick = False
         self._densities = list[float]()  # of the choices by density that were not offered yet
         self._seconds: dict[str, float] = {}
@@ -407,7 +412,9 @@ class _Run:
         if among is None:
             return None
         places = RuinRecreate(menus, among, self._best, self._clock, self._options.seed, solve)
-        if left is not None and menus.num_entries > _LONG_PRICED:
+        if not self._clock.is_short_of(_SETS_PER_USE * menus.num_entries):
+            self._patterns = PlacePatterns.among(menus, among, self._best, self._clock, solve)
+        if left is not None and self._patterns is None and menus.num_entries > _LONG_PRICED:
             near_prices = np.zeros(menus.num_capacities) if priced is None else menus.restrict(priced)
             places.sweep(near_prices, _FIRST_SHARE * left)
             self._mark("places")
@@ -430,7 +437,7 @@ class _Run:
             self._near_start(menus, dual.multipliers, start)
             if self._is_short(menus):  # a repair may not end
                 self._thinned(menus, menus.scores(dual.multipliers))
-            late = self._clock.late_in(_REPAIR_SHARE)
+            late = self._clock.late_in(_REPAIR_SHARE if self._patterns is None else _LITTLE)
         first = dual.choices[-1:] if self._quick and not sparse else dual.choices
         near_choices(menus, top, dual.multipliers, first, self._best, late)
         self._mark("repair")
@@ -445,7 +452,7 @@ class _Run:
         if not sparse and not asked:
             return menus
         rest = self._best, self._shown, self._options, self._clock, self._counters, self._mark
-        search, under = SparseSearch(menus, dual, *rest, places, self._rough), menus
+        search, under = SparseSearch(menus, dual, *rest, places, self._patterns, self._rough), menus
         if self._rough is not None and not self._clock.is_short_of(_PRICED_PER_USE * menus.num_entries):
             under = self._rough[0]
         elif sparse and self._is_short(menus):

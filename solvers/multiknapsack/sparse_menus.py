@@ -20,6 +20,7 @@ from apportion.solvers.multiknapsack.expanding_core import FEW_ENTRIES, Expandin
 from apportion.solvers.multiknapsack.gang_branches import GangBranches, gangs_of
 from apportion.solvers.multiknapsack.local_search import LocalSearch, is_far
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable, reachable
+from apportion.solvers.multiknapsack.place_patterns import PlacePatterns
 from apportion.solvers.multiknapsack.proven_bound import ProvenBound, with_implied_rows
 from apportion.solvers.multiknapsack.proving import Proving, provable
 from apportion.solvers.multiknapsack.repair import near_choices
@@ -42,6 +43,9 @@ _EJECTION, _EJECTION_SHARE = 2.0, 0.8
 _PLACES_SHARE, _MUCH, _LAST_CORE = 0.75, 2e-3, 0.3
 """Share of the time left in which places are filled anew; what part of the value is open where that comes
 before cores as well, and the share that the last core has then."""
+_FEW_SETS, _PATTERNS_SHARE, _PATTERNS = 1e-3, 0.8, 10.0
+"""What part of the value is open where places are filled by sets of options, the share of the time left that
+this has, and seconds without a limit."""
 _SLOW, _FAR_SHARE = 0.25, 0.25
 """What part of the gap the local search leaves where it is tried whether it may exceed capacities, and the
 share of the time left that it has before cores if it may."""
@@ -96,8 +100,9 @@ class SparseSearch:
         Of the solve call.
     mark
         Called with the name of a phase that ends.
-    places
-        Fills places anew; ``None`` where capacities do not fall into places.
+    places, patterns
+        What fills places anew, ``None`` where capacities do not fall into places; and sets of options for
+        them, ``None`` where most jobs differ as well.
     rough
         The menus under rows that follow, and prices that close enough of the gap, if they are known.
     """
@@ -113,11 +118,13 @@ class SparseSearch:
         counters: dict[str, float],
         mark: Callable[[str], None],
         places: RuinRecreate | None,
+        patterns: PlacePatterns | None,
         rough: tuple[OptionTable, Dual] | None,
     ) -> None:
         self._menus, self._dual = menus, dual
         self._best, self._shown, self._options = best, shown, options
         self._clock, self._counters, self._mark, self._places = clock, counters, mark, places
+        self._patterns = patterns
         self._rows, self._priced = (menus, dual) if rough is None else rough
         """The menus under implied rows, and their prices, where these close enough of the gap."""
         self._local: LocalSearch | None = None
@@ -131,6 +138,9 @@ class SparseSearch:
         implied = self._rows is not menus
         self._shown.over_fitting(self._rows, self._priced, implied=implied)
         if clock.late() and (stopped := self._shown.ended(clock)) is not None:
+            return stopped
+        self._by_patterns()
+        if (stopped := self._shown.ended(clock)) is not None:
             return stopped
         local = self._local or self._local_search()
         ended, few, before = None, False, best.distance_to(self._priced.bound)
@@ -202,6 +212,14 @@ class SparseSearch:
             return None
         is_claim = branches.by_solver and not best.seen_by_highs
         return StopReason("claimed" if is_claim else "proven", by_solver=branches.by_solver)
+
+    def _by_patterns(self) -> None:
+        """Price jobs and fill places by sets of options, where jobs are alike and much is open."""
+        if self._patterns is None or not self._much_open(_FEW_SETS):
+            return
+        self._patterns.run(self._dual.multipliers, self._clock.seconds_of(_PATTERNS_SHARE, _PATTERNS))
+        self._shown.beyond(self._patterns.bound, "branch_and_bound")
+        self._mark("patterns")
 
     def _much_open(self, part: float = _MUCH) -> bool:
         """Whether so much of the value is open that cores seldom close it."""

@@ -11,8 +11,8 @@ import apportion
 from apportion.cli.main import main
 from apportion.core.errors import InvalidInstance
 from apportion.explanation import explain, what_if
+from apportion.instances.edits import change_tenant
 from apportion.instances.tenants import Quota, Tenant
-from apportion.instances.tenants.edits import change_tenant
 from tests.cli.calling import call
 
 EXAMPLE = "examples/three_teams.json"

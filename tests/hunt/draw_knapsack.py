@@ -69,6 +69,26 @@ def _hard(rng: Random, count: int) -> tuple[list[list[float]], list[list[list[in
     return worths, takes
 
 
+def _placed(rng: Random) -> tuple[list[list[float]], list[list[list[int]]], int]:
+    """Return menus of alike jobs, each option on one of some places, and how many capacities these have."""
+    places, each, value = rng.randint(2, 4), rng.randint(1, 2), numbers.values(rng)
+    law = numbers.uses(rng, 10 ** rng.choice((2, 3, 6)))
+    worths, takes, choices = list[list[float]](), list[list[list[int]]](), 1
+    while choices <= _MOST_CHOICES // 6:
+        worth, use = list[float](), list[list[int]]()
+        for _ in range(rng.randint(1, 4)):
+            first = each * rng.randrange(places)
+            use.append([law() if first <= k < first + each else 0 for k in range(places * each)])
+            worth.append(value())
+        for _ in range(rng.randint(1, 4)):
+            choices *= len(worth) + 1
+            if choices > _MOST_CHOICES:
+                break
+            worths.append(worth)
+            takes.append(use)
+    return worths, takes, places * each
+
+
 def _capacities(rng: Random, takes: list[list[list[int]]], count: int, largest: int) -> list[int]:
     return [
         numbers.capacity_near(rng, [[use[k] for use in menu] for menu in takes], largest)
@@ -78,10 +98,12 @@ def _capacities(rng: Random, takes: list[list[list[int]]], count: int, largest: 
 
 def instance(rng: Random, wants: str | None = None) -> dict[str, Any]:
     """Draw a JSON instance."""
-    count = _count(rng, wants)
-    worths, takes = (
-        _hard(rng, count) if rng.random() < _SHARE_HARD else _menus(rng, _sizes(rng), count, _LARGEST_USE)
-    )
+    if wants == "places":
+        worths, takes, count = _placed(rng)
+    else:
+        count = _count(rng, wants)
+        hard = rng.random() < _SHARE_HARD
+        worths, takes = _hard(rng, count) if hard else _menus(rng, _sizes(rng), count, _LARGEST_USE)
     names = [f"c{k}" for k in range(count)]
     sparse, must, pins = rng.random() < 0.3, rng.choice((0.0, 0.5, 1.0)), rng.random() < 0.25
     jobs: list[dict[str, Any]] = []
@@ -118,6 +140,8 @@ def arrays(rng: Random, wants: str | None = None) -> dict[str, Any]:
     sizes = _sizes(rng)
     largest = rng.choice((10**6, 2**53 + 10, _LARGEST_TOTAL // max(len(sizes), 1) - 1024))
     worths, takes = _hard(rng, count) if rng.random() < _SHARE_HARD else _menus(rng, sizes, count, largest)
+    if wants == "places":
+        worths, takes, count = _placed(rng)
     must = rng.choice((0.0, 0.5, 1.0))
     offsets = [0]
     for worth in worths:

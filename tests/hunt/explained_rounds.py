@@ -17,7 +17,7 @@ import apportion
 from apportion.explanation import explain
 from apportion.explanation.parts import Difference, Rival, TenantWorth, Waiting
 from apportion.instances import edits
-from apportion.instances.tenants.edits import change_tenant
+from apportion.instances.edits import change_tenant
 from tests.hunt import truth_tenants
 from tests.hunt.rounds import drawn_round
 

@@ -48,7 +48,8 @@ class Path:
     witness
         ``"module:function"`` whose calls are counted; ``None`` where the options alone decide the road.
     wants
-        ``one`` or ``several`` capacities, ``makespan`` or ``sum``, ``nodes``: what instances take this road.
+        ``one`` or ``several`` capacities, those of ``places``, ``makespan`` or ``sum``, ``nodes``: what
+        instances take this road.
     tolerance
         Relative error up to which a claim of optimality passes: that of a general solver, 1e-9 of our own.
     """
@@ -266,6 +267,20 @@ PATHS = _table(
         complete=False,
         witness="apportion.solvers.multiknapsack.linear_dual:narrowed",
         wants="several",
+    ),
+    Path(
+        "sets-of-options",
+        ("menus", "multiple_choice_knapsack"),
+        {
+            **_SPARSE_ROWS,
+            "apportion.solvers.multiknapsack.place_patterns:_MOST_ALIKE": 1.0,
+            "apportion.solvers.multiknapsack.place_patterns:_SAMPLED": 1,
+            "apportion.solvers.multiknapsack.place_patterns:_STRIDES": (2, 1),
+            "apportion.solvers.multiknapsack.sparse_menus:_FEW_SETS": -1.0,
+        },
+        complete=False,
+        witness="apportion.solvers.multiknapsack.place_patterns:_summed",
+        wants="places",
     ),
     Path(
         "alike-jobs",

@@ -26,9 +26,9 @@ from apportion.explanation.resolver import Resolver, held_to, with_capacities
 from apportion.formulations.protocol import KnapsackFormulation
 from apportion.formulations.tenants import TenantedMenus
 from apportion.instances import edits
+from apportion.instances.edits import wider
 from apportion.instances.kind import WayIn
 from apportion.instances.tenants.check import ledger_of
-from apportion.instances.tenants.edits import wider
 from apportion.instances.tenants.ledger import shares_are_due, under_floors
 from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solving import registry

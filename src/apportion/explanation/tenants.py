@@ -19,9 +19,9 @@ from apportion.explanation.parts import TenantWorth, Waiting
 from apportion.explanation.resolver import Resolver
 from apportion.explanation.result import Explanation
 from apportion.explanation.subject import Subject
+from apportion.instances.edits import change_tenant
 from apportion.instances.options import Option
 from apportion.instances.tenants.check import ledger_of, positions, shared_capacities
-from apportion.instances.tenants.edits import change_tenant
 from apportion.instances.tenants.ledger import TenantLedger, under_floors
 from apportion.instances.tenants.rows import limits_today
 from apportion.instances.tenants.tree import Tree

@@ -13,9 +13,8 @@ from apportion.core.solution import Solution
 from apportion.explanation.comparison import Comparison, compare
 from apportion.explanation.resolver import Resolver
 from apportion.instances import edits
-from apportion.instances.edits import Job, job_type
+from apportion.instances.edits import Job, add_tenant, change_tenant, job_type
 from apportion.instances.kinds import Instance, kind_of
-from apportion.instances.tenants.edits import add_tenant, change_tenant
 from apportion.instances.tenants.schema import Tenant
 from apportion.solving.call import kind_of_any
 from apportion.solving.registry import Backend
