@@ -220,11 +220,12 @@ class PlacePatterns:
         table, options, room = self._table, self._options[place], self._rooms[place]
         gain = table.values[options] - price[table.job[options]]
         uses = self._uses[options, : room.size]
-        most = np.minimum(self._most[options], left[table.job[options]])
+        there = left[table.job[options]]
+        most = np.minimum(self._most[options], there)
         kept = np.flatnonzero((gain > 0.0) & (most > 0))
         if not kept.size:
             return 0.0
-        one, times, job = _numbered(table.job[options[kept]], most[kept])
+        one, times, job = _numbered(table.job[options[kept]], most[kept], there[kept])
         one = kept[one]
         chosen, worth, work = best_set(self._solve, job, gain[one] * times, uses[one] * times[:, None], room)
         self._clock.charge(work, SECONDS)
@@ -311,11 +312,12 @@ def _summed(paid: NDArray[np.float64], worth: NDArray[np.float64]) -> float:
 
 
 def _numbered(
-    job: NDArray[np.int64], most: NDArray[np.int64]
+    job: NDArray[np.int64], most: NDArray[np.int64], there: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return menus that hold every set of options, each at most so often: which one, how often, whose it is.
 
-    Of a class with one option so many jobs have it; of others every job has a menu of its own.
+    Of a class with one option so many jobs have it; of others every job that is there, as far as all options
+    have room, has a menu of its own.
     """
     begins = np.flatnonzero(np.diff(job, prepend=-1))
     sizes = np.diff(np.append(begins, job.size))
@@ -325,7 +327,7 @@ def _numbered(
     times = [np.arange(one[0].size) - np.repeat(np.cumsum(many) - many, many) + 1]
     owner = alone.size
     for begin, size in zip(begins[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
-        jobs = int(most[begin : begin + size].max())
+        jobs = min(int(there[begin]), int(most[begin : begin + size].sum()))
         one.append(np.tile(np.arange(begin, begin + size), jobs))
         whose.append(owner + np.repeat(np.arange(jobs), size))
         times.append(np.ones(jobs * size, dtype=np.int64))

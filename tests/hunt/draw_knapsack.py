@@ -78,7 +78,8 @@ def _placed(rng: Random) -> tuple[list[list[float]], list[list[list[int]]], int]
         worth, use = list[float](), list[list[int]]()
         for _ in range(rng.randint(1, 4)):
             first = each * rng.randrange(places)
-            use.append([law() if first <= k < first + each else 0 for k in range(places * each)])
+            own = [k for k in range(first, first + each) if each == 1 or rng.random() < 0.6]
+            use.append([law() if k in own else 0 for k in range(places * each)])
             worth.append(value())
         for _ in range(rng.randint(1, 4)):
             choices *= len(worth) + 1

@@ -100,3 +100,16 @@ def test_a_set_for_each_worker_is_near_the_bound(seed: int) -> None:
     patterns.run(dual.multipliers, 100.0)
     assert best.value is not None and best.value <= patterns.bound < dual.bound
     assert patterns.bound - best.value <= 0.3 * (dual.bound - best.value)
+
+
+def test_a_place_has_room_for_jobs_of_a_class_by_each_of_its_resources() -> None:
+    """Three jobs by the first resource and two by the second are five, more than any option alone."""
+    menu = [[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 1, 1]]
+    values = [7.0, 5.0, 7.5, 3.0, 2.0, 3.5]
+    model = MultipleChoiceKnapsack.from_arrays(
+        np.tile(values, 8), np.tile(menu, (8, 1)), 6 * np.arange(9), [3, 2, 1, 1], required=False
+    )
+    patterns, best, menus = patterns_of(model, SolveOptions(deterministic=True))
+    patterns.run(np.zeros(menus.num_capacities), 100.0)
+    assert best.objective == 3 * 7.0 + 2 * 5.0 + 3.0 + 2.0
+    assert best.objective <= patterns.bound <= best.objective * (1.0 + 2e-6)
