@@ -115,7 +115,11 @@ def alike_jobs(menus: OptionTable) -> AlikeJobs:
     """Return menus by classes of jobs whose options are the same in the same order."""
     whose = _classes(menus)
     first = np.unique(whose, return_index=True)[1]
-    return AlikeJobs(menus.part(first, menus.capacities), np.bincount(whose), whose, menus.offsets)
+    if first.size == menus.num_jobs:
+        some = replace(menus, rows=np.arange(menus.num_options))
+    else:
+        some = menus.part(first, menus.capacities)
+    return AlikeJobs(some, np.bincount(whose), whose, menus.offsets)
 
 
 def _classes(menus: OptionTable) -> NDArray[np.int64]:
