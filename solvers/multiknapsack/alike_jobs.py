@@ -57,6 +57,11 @@ class AlikeJobs:
     _class: NDArray[np.int64]
     _offsets: NDArray[np.int64]
 
+    @property
+    def are_most(self) -> bool:
+        """Whether most jobs are alike: a class of them is worth being taken as one."""
+        return self.counts.size <= _MOST_ALIKE * self._class.size
+
     def written(self) -> LinearModel:
         """Return the menus as a linear model: how many jobs of every class have an option."""
         model, classes = written(self.menus), self.menus.num_jobs
@@ -107,6 +112,8 @@ class AlikeJobs:
         return choice + self._offsets[:-1]
 
 
+_MOST_ALIKE = 0.5
+"""Classes to every job up to which most are alike."""
 _NEARLY = 1e-6
 """What a share may lack of a whole job to count as one."""
 
@@ -166,7 +173,8 @@ def _are_same(menus: OptionTable, like: NDArray[np.int64]) -> bool:
     sizes = np.diff(menus.offsets)
     if not np.array_equal(sizes, sizes[like]):
         return False
-    others = np.arange(menus.num_options) + np.repeat((menus.offsets[:-1])[like] - menus.offsets[:-1], sizes)
+    begins = menus.offsets[:-1]
+    others = np.arange(menus.num_options) + np.repeat(begins[like] - begins, sizes)
     if not np.array_equal(menus.values, menus.values[others]):
         return False
     ours, theirs = menus.entries_by_option(), menus.entries_by_option(others)

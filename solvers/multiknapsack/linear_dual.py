@@ -80,6 +80,7 @@ def beside_divided(menus: OptionTable, loss: NDArray[np.float64]) -> NDArray[np.
 
 
 Relaxed = tuple[NDArray[np.float64], NDArray[np.float64] | None]
+"""Prices, and the shares of options: ``None`` where HiGHS says that no point keeps the capacities."""
 
 _STEPS = 15
 """Steps towards rough prices,"""
@@ -254,8 +255,6 @@ def _rough(
 
 
 Priced = tuple[NDArray[np.float64], NDArray[np.int64] | None]
-_MOST_ALIKE = 0.5
-"""Classes of alike jobs to every job up to which a class is one job."""
 
 _AGREES, _EXCEEDED, _JOINING = 1e-5, 1e-7, 16
 """Parts by which HiGHS's optimum and its prices may differ, a capacity is exceeded; how many join at once."""
@@ -306,7 +305,7 @@ def relaxed(
 
     try:
         alike = alike_jobs(menus)
-        if alike.counts.size <= min(_MOST_ALIKE * menus.num_jobs, _MANY_JOBS):
+        if alike.are_most and alike.counts.size <= _MANY_JOBS:
             some = _relaxed(alike.together(), left, None, near, is_close, enough)
             return some and (some[0], None if some[1] is None else alike.divided(some[1]))
         if menus.num_jobs >= _MANY_JOBS and not menus.few_bind:

@@ -25,12 +25,19 @@ from apportion.solvers.clock import Clock
 from apportion.solvers.general.highs import GrowingProgramme
 from apportion.solvers.multiknapsack.alike_jobs import AlikeJobs, alike_jobs
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
-from apportion.solvers.multiknapsack.ruin_recreate import SECONDS, WORK, Places, Solve, best_set
+from apportion.solvers.multiknapsack.ruin_recreate import (
+    SECONDS,
+    WORK,
+    Places,
+    Solve,
+    best_set,
+    fitting,
+    lost,
+    without_place,
+)
 
 __all__ = ["PlacePatterns"]
 
-_MOST_ALIKE = 0.5
-"""Classes to every job up to which jobs are priced: of jobs that differ places cannot be filled exactly."""
 _HALF = 0.5
 """Where new prices lie between the best ones and those of the optimum over the sets that there are."""
 _CLOSE, _NEAR = 1e-6, 3e-4
@@ -46,9 +53,13 @@ _MOST_JOBS = 5_000
 
 
 class _Set(NamedTuple):
+    """Options on a place, and how many jobs have each; their classes, and how many jobs of each these are."""
+
     place: int
     options: NDArray[np.int64]
     times: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    jobs: NDArray[np.float64]
 
 
 class PlacePatterns:
@@ -89,16 +100,13 @@ class PlacePatterns:
         self._options = np.split(order, ends)[1:-1]
         self._most = self._alike.counts[table.job]
         """How many jobs of its class have an option at most."""
-        self._capacities = places.capacities
+        self._places = places
         self._rooms = [menus.capacities[those].astype(np.int64) for those in places.capacities]
         for own, room in zip(self._options, self._rooms, strict=True):
-            uses = self._uses[own, : room.size]
-            fitting = np.where(uses > 0, room // np.maximum(uses, 1), self._most[own][:, None])
-            self._most[own] = np.minimum(self._most[own], fitting.min(axis=1))
-        anyway = np.where(place < 0, table.values, -np.inf)
-        self._idle = table.best_choice(anyway)
-        self._anyway = anyway[self._idle]
-        """What a job of each class is worth without a place; minus infinity where it needs one."""
+            self._most[own] = fitting(self._uses[own, : room.size], room, self._most[own])
+        self._idle, self._anyway = without_place(table, place)
+        """What a job of each class has without a place, and what that is worth."""
+        self._otherwise = np.maximum(self._anyway, -lost(menus))
         self._sets, self._known = list[_Set](), set[tuple[int, bytes, bytes]]()
         self.bound = float(np.inf)
 
@@ -106,9 +114,12 @@ class PlacePatterns:
     def among(
         cls, menus: OptionTable, places: Places, best: ChoiceIncumbent, clock: Clock, solve: Solve
     ) -> Self | None:
-        """Return the relaxation; ``None`` where most jobs differ, or a place has room for too many."""
+        """Return the relaxation; ``None`` where a place has room for too many, or most jobs differ.
+
+        Places of jobs that differ cannot be filled exactly.
+        """
         alike = alike_jobs(menus)
-        if alike.counts.size > _MOST_ALIKE * menus.num_jobs:
+        if not alike.are_most:
             return None
         found = cls(menus, alike, places, best, clock, solve)
         return found if max(int(found._most[own].sum()) for own in found._options) <= _MOST_JOBS else None
@@ -120,7 +131,7 @@ class PlacePatterns:
             return
         amounts = self._alike.inward(mine).astype(np.int64)
         used = (own[amounts[own] > 0] for own in self._options)
-        self._new(_Set(place, own, amounts[own]) for place, own in enumerate(used) if own.size)
+        self._new(self._set(place, own, amounts[own]) for place, own in enumerate(used) if own.size)
         try:
             self._price(prices, until)
         except BackendUnavailable:
@@ -132,7 +143,7 @@ class PlacePatterns:
         """Improve prices of jobs: of many places first those of some, with their share of the jobs."""
         table, number = self._table, len(self._options)
         price = np.maximum(table.largest(table.scores(prices)), self._anyway)
-        worth = [float(prices[own] @ self._menus.capacities[own]) for own in self._capacities]
+        worth = self._places.summed(prices * self._menus.capacities)
         order, random = np.argsort(worth, kind="stable"), np.random.default_rng(0)
         for stride in _STRIDES:
             ranks = np.arange(0, number - stride + 1, stride)
@@ -179,9 +190,9 @@ class PlacePatterns:
         number, classes = len(self._options), counts.size
         upper = np.concatenate((counts, np.isin(np.arange(number), some).astype(np.float64)))
         lower = np.concatenate((counts, np.full(number, -np.inf)))
-        anyway = np.maximum(self._anyway, -self._lost())
-        programme = GrowingProgramme(lower, upper, np.append(self._table.values, anyway * counts))
-        programme.add(anyway * counts, np.arange(classes + 1), np.arange(classes), counts)
+        otherwise = self._otherwise * counts
+        programme = GrowingProgramme(lower, upper, np.append(self._table.values, otherwise))
+        programme.add(otherwise, np.arange(classes + 1), np.arange(classes), counts)
         self._add(programme, self._sets)
         return programme
 
@@ -192,7 +203,8 @@ class PlacePatterns:
         clock = self._clock
         worth, found = np.zeros(some.size), list[_Set]()
         for at, place in enumerate(some.tolist()):
-            worth[at] = self._fill(place, price, self._alike.counts, found)
+            worth[at], best = self._filled(place, price, self._alike.counts)
+            found += best
             if clock.elapsed > until or clock.stopped() is not None:
                 self._new(found)
                 return None
@@ -204,18 +216,17 @@ class PlacePatterns:
         for place in range(len(self._options)):
             if self._clock.stopped() is not None or self._clock.elapsed > until:
                 break
-            self._fill(place, price, left, found)
-            if found and found[-1].place == place:
-                one = found[-1]
-                np.subtract.at(left, self._table.job[one.options], one.times)
+            for one in self._filled(place, price, left)[1]:
+                left[one.classes] -= one.jobs.astype(np.int64)
+                found.append(one)
         self._new(found)
 
-    def _fill(
-        self, place: int, price: NDArray[np.float64], left: NDArray[np.int64], found: list[_Set]
-    ) -> float:
-        """Return the most that options on a place are worth at prices of classes; add the set that is.
+    def _filled(
+        self, place: int, price: NDArray[np.float64], left: NDArray[np.int64]
+    ) -> tuple[float, list[_Set]]:
+        """Return the most that options on a place are worth at prices of classes, and the set that is.
 
-        Of each class at most so many jobs are on it as are left.
+        There is none where nothing is worth its price. Of each class it has at most as many jobs as are left.
         """
         table, options, room = self._table, self._options[place], self._rooms[place]
         gain = table.values[options] - price[table.job[options]]
@@ -224,16 +235,18 @@ class PlacePatterns:
         most = np.minimum(self._most[options], there)
         kept = np.flatnonzero((gain > 0.0) & (most > 0))
         if not kept.size:
-            return 0.0
+            return 0.0, []
         one, times, job = _numbered(table.job[options[kept]], most[kept], there[kept])
         one = kept[one]
         chosen, worth, work = best_set(self._solve, job, gain[one] * times, uses[one] * times[:, None], room)
         self._clock.charge(work, SECONDS)
-        if chosen.size:
-            own, where = np.unique(options[one[chosen]], return_inverse=True)
-            many = np.bincount(where, weights=times[chosen]).astype(np.int64)
-            found.append(_Set(place, own, many))
-        return worth
+        if not chosen.size:
+            return worth, []
+        own, many = _summed_up(options[one[chosen]], times[chosen])
+        return worth, [self._set(place, own, many.astype(np.int64))]
+
+    def _set(self, place: int, options: NDArray[np.int64], times: NDArray[np.int64]) -> _Set:
+        return _Set(place, options, times, *_summed_up(self._table.job[options], times))
 
     def _new(self, sets: Iterable[_Set]) -> list[_Set]:
         """Keep sets that are new, and return them."""
@@ -251,13 +264,12 @@ class PlacePatterns:
         if not sets:
             return
         table, classes = self._table, self._counts.size
-        owns = [_by_class(table.job[one.options], one.times) for one in sets]
-        rows = [np.append(own, classes + one.place) for one, (own, _) in zip(sets, owns, strict=True)]
+        rows = [np.append(one.classes, classes + one.place) for one in sets]
         programme.add(
             np.array([float(table.values[one.options] @ one.times) for one in sets]),
             np.concatenate(([0], np.cumsum([own.size for own in rows]))),
             np.concatenate(rows),
-            np.concatenate([np.append(amount, 1.0) for _, amount in owns]),
+            np.concatenate([np.append(one.jobs, 1.0) for one in sets]),
         )
 
     def _choose(self, seconds: float) -> None:
@@ -265,15 +277,12 @@ class PlacePatterns:
         from scipy.sparse import csr_array
 
         table, counts = self._table, self._alike.counts
-        anyway = np.maximum(self._anyway, -self._lost())
         sets = sorted(self._sets, key=lambda one: one.place)
-        owns = [_by_class(table.job[one.options], one.times) for one in sets]
-        ends = np.concatenate(([0], np.cumsum([own.size for own, _ in owns])))
-        entries = np.concatenate([amount for _, amount in owns]).astype(np.int64)
-        uses = csr_array(
-            (entries, np.concatenate([own for own, _ in owns]), ends), shape=(len(sets), counts.size)
-        )
-        beyond = table.values - anyway[table.job]
+        ends = np.concatenate(([0], np.cumsum([one.classes.size for one in sets])))
+        jobs = np.concatenate([one.jobs for one in sets]).astype(np.int64)
+        classes = np.concatenate([one.classes for one in sets])
+        uses = csr_array((jobs, classes, ends), shape=(len(sets), counts.size))
+        beyond = table.values - self._otherwise[table.job]
         values = [float(beyond[one.options] @ one.times) for one in sets]
         sizes = np.bincount([one.place for one in sets], minlength=len(self._options))
         offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -294,11 +303,6 @@ class PlacePatterns:
         choice = self._alike.outward(amounts.astype(np.float64))
         if choice is not None and not np.isneginf(self._anyway[left > 0]).any():
             self._best.take(self._menus.rows[choice])
-
-    def _lost(self) -> float:
-        """Return what a job is taken to cost that needs a place and has none."""
-        values = self._table.values
-        return float(np.abs(values).max(initial=0.0)) * float(self._counts.sum())
 
 
 def _summed(paid: NDArray[np.float64], worth: NDArray[np.float64]) -> float:
@@ -335,9 +339,9 @@ def _numbered(
     return np.concatenate(one), np.concatenate(times), np.concatenate(whose)
 
 
-def _by_class(
-    job: NDArray[np.int64], times: NDArray[np.int64]
+def _summed_up(
+    number: NDArray[np.int64], times: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the classes of some options, and how many jobs of each."""
-    own, place = np.unique(job, return_inverse=True)
+    """Return the different ones of some numbers, rising, and how many times each."""
+    own, place = np.unique(number, return_inverse=True)
     return own, np.bincount(place, weights=times).astype(np.float64)

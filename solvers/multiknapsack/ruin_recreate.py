@@ -23,7 +23,17 @@ from apportion.models.multiple_choice import MultipleChoiceKnapsack
 from apportion.solvers.clock import Clock
 from apportion.solvers.multiknapsack.option_table import ChoiceIncumbent, OptionTable
 
-__all__ = ["SECONDS", "WORK", "Places", "RuinRecreate", "Solve", "best_set"]
+__all__ = [
+    "SECONDS",
+    "WORK",
+    "Places",
+    "RuinRecreate",
+    "Solve",
+    "best_set",
+    "fitting",
+    "lost",
+    "without_place",
+]
 
 Solve = Callable[[MultipleChoiceKnapsack, SolveOptions], Outcome]
 
@@ -91,6 +101,10 @@ class Places:
         uses[option, position[capacity]] = use
         return cls(of_capacity, of_option, capacities, options, uses)
 
+    def summed(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64 [places]: the amounts of each place's capacities together."""
+        return np.asarray(np.bincount(self.of_capacity, amounts, len(self.options)), dtype=np.float64)
+
 
 class RuinRecreate:
     """One search, taken up again and again; every better choice is offered to the incumbent.
@@ -118,18 +132,15 @@ class RuinRecreate:
     ) -> None:
         self._menus, self.places, self._best, self._clock = menus, places, best, clock
         self.solve, self._random = solve, np.random.default_rng(seed)
-        idle = np.where(places.of_option < 0, menus.values, -np.inf)
-        self._idle_option = menus.best_choice(idle)
-        self._idle = idle[self._idle_option]
+        self._idle_option, self._idle = without_place(menus, places.of_option)
         self._idle_option[np.isneginf(self._idle)] = -1
-        self._lost = float(np.abs(menus.values).max(initial=0.0)) * menus.num_jobs
-        """What a job is taken to cost that must run and finds no place."""
+        self._lost = lost(menus)
 
     def sweep(self, prices: NDArray[np.float64], seconds: float) -> None:
         """Fill all places anew, those of greatest price first, within so many seconds of the clock."""
         places = self.places
         choice, until = self._best.among(self._menus), self._clock.elapsed + seconds
-        worth = np.bincount(places.of_capacity, prices * self._menus.capacities, len(places.options))
+        worth = places.summed(prices * self._menus.capacities)
         if choice is not None and worth.size * self._menus.num_jobs <= _CELLS:
             order = np.argsort(-worth, kind="stable")
             self._better(choice, self._recreated(choice, order, self._menus.scores(prices), until))
@@ -218,6 +229,29 @@ class RuinRecreate:
         return options[chosen]
 
 
+def without_place(
+    menus: OptionTable, of_option: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return every job's best option that uses no place, and its value; minus infinity where none is."""
+    values = np.where(of_option < 0, menus.values, -np.inf)
+    option = menus.best_choice(values)
+    return option, values[option]
+
+
+def lost(menus: OptionTable) -> float:
+    """Return what a job is taken to cost that must run and finds no place."""
+    return float(np.abs(menus.values).max(initial=0.0)) * menus.num_jobs
+
+
+def fitting(
+    uses: NDArray[np.int64], room: NDArray[np.int64], most: int | NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return int64 [options]: how often each fits into a place by itself, and at most so often."""
+    unlimited = np.iinfo(np.int64).max
+    times = np.where(uses > 0, room // np.maximum(uses, 1), unlimited)
+    return np.asarray(np.minimum(times.min(axis=1, initial=unlimited), most), dtype=np.int64)
+
+
 def best_set(
     solve: Solve,
     job: NDArray[np.int64],
@@ -288,8 +322,7 @@ def _of_use(
 ) -> NDArray[np.bool_]:
     """Return bool [options]: all but those of jobs alike beyond what a place has room for."""
     alone = np.bincount(job)[job] == 1
-    with np.errstate(divide="ignore"):
-        room = np.where(uses > 0, capacities // np.maximum(uses, 1), job.size).min(axis=1, initial=job.size)
+    room = fitting(uses, capacities, job.size)
     _, kind = np.unique(np.column_stack((gains, uses)), axis=0, return_inverse=True)
     order = np.lexsort((~alone, kind))
     first = np.searchsorted(kind[order], kind[order])

@@ -140,9 +140,11 @@ def arrays(rng: Random, wants: str | None = None) -> dict[str, Any]:
     count = max(_count(rng, wants), 1)
     sizes = _sizes(rng)
     largest = rng.choice((10**6, 2**53 + 10, _LARGEST_TOTAL // max(len(sizes), 1) - 1024))
-    worths, takes = _hard(rng, count) if rng.random() < _SHARE_HARD else _menus(rng, sizes, count, largest)
     if wants == "places":
         worths, takes, count = _placed(rng)
+    else:
+        hard = rng.random() < _SHARE_HARD
+        worths, takes = _hard(rng, count) if hard else _menus(rng, sizes, count, largest)
     must = rng.choice((0.0, 0.5, 1.0))
     offsets = [0]
     for worth in worths:

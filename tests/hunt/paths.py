@@ -273,7 +273,7 @@ PATHS = _table(
         ("menus", "multiple_choice_knapsack"),
         {
             **_SPARSE_ROWS,
-            "apportion.solvers.multiknapsack.place_patterns:_MOST_ALIKE": 1.0,
+            "apportion.solvers.multiknapsack.alike_jobs:_MOST_ALIKE": 1.0,
             "apportion.solvers.multiknapsack.place_patterns:_SAMPLED": 1,
             "apportion.solvers.multiknapsack.place_patterns:_STRIDES": (2, 1),
             "apportion.solvers.multiknapsack.sparse_menus:_FEW_SETS": -1.0,
@@ -285,7 +285,7 @@ PATHS = _table(
     Path(
         "alike-jobs",
         _SUMS,
-        {**_SPARSE_ROWS, "apportion.solvers.multiknapsack.linear_dual:_MOST_ALIKE": 1.0},
+        {**_SPARSE_ROWS, "apportion.solvers.multiknapsack.alike_jobs:_MOST_ALIKE": 1.0},
         complete=False,
         witness="apportion.solvers.multiknapsack.linear_dual:_relaxed",
         wants="several",

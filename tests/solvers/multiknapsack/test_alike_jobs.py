@@ -34,7 +34,7 @@ def test_the_relaxation_of_classes_is_that_of_all_jobs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_every_job_of_a_class_has_a_whole_option_near_the_shares(seed: int) -> None:
+def test_the_jobs_of_a_class_have_options_near_its_shares(seed: int) -> None:
     classes, rng = alike_jobs.alike_jobs(tasks(seed, 7, 9, 5)), np.random.default_rng(seed)
     job = classes.menus.job
     shares = rng.random(job.size) * (rng.random(job.size) < 0.4) + 1e-9

@@ -161,6 +161,8 @@ class HarvestMetrics:
         OSError
             If it cannot be written.
         """
+        from prometheus_client import generate_latest
+
         for name, count in nodes.items():
             self._nodes.labels(name).set(count)
         states = Counter(job.state.value for job in state.jobs.values())
@@ -171,6 +173,4 @@ class HarvestMetrics:
             self._node_s.labels(name).inc(node_s)
         self._samples.inc(sum(account.samples.values()))
         self._undone.inc(sum(account.undone.values()))
-        from prometheus_client import generate_latest
-
         write_whole(self._path, generate_latest(self._registry))
